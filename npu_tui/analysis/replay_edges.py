@@ -238,21 +238,28 @@ def device_edges(
     thread_of: I64,
     depends_on: I64,
     called: bool,
+    ends: I64,
 ) -> None:
     """Add launches, the order of streams, events, and the tasks that tasks depend on without a record of it.
 
-    ``called`` is whether the calls of CANN are recorded.
+    ``called`` is whether the calls of CANN are recorded, ``ends`` are the ends of all slices, ns.
     """
     known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
     thread, launched_at = thread_of[tasks.lane[known]], tasks.launched[known]
-    # Without calls of CANN the launch of an event is that of a task before it, and the queue may have come to it later.
+    # Where no call tells the launch of an event it is that of a task before it: on an idle stream it came as the event
+    # began, unless the thread had launched another task by then. Without calls of CANN the queue came to it later.
     queues = np.unique(points.thread[points.kind == DEQUEUE])
+    begun, previous = tasks.start[known] - floor, tasks.previous[known]
+    ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
     guessed = (tasks.kind[known] == RECORD) | (tasks.kind[known] == AWAIT)
-    before = np.maximum(tasks.previous[known], 0)
-    idle = (tasks.previous[known] < 0) | (tasks.end[before] - floor < launched_at)
-    guessed &= idle & (tasks.start[known] - floor - launched_at > SHORT_NS) & (len(queues) == 1 and not called)
-    thread = np.where(guessed, queues[0] if len(queues) else -1, thread)
-    launched_at = np.where(guessed, tasks.start[known] - floor, launched_at)
+    guessed &= begun - np.maximum(ready, launched_at) > SHORT_NS
+    if called:
+        guessed &= begun <= _next_launches(thread, launched_at)
+        thread = np.where(guessed, _made_by(points, thread, begun, ends), thread)
+    else:
+        guessed &= len(queues) == 1
+        thread = np.where(guessed, queues[0] if len(queues) else -1, thread)
+    launched_at = np.where(guessed, begun, launched_at)
     anchor = points.anchor(thread, launched_at)
     anchored = anchor >= 0
     known, thread, anchor, arrival = known[anchored], thread[anchored], anchor[anchored], launched_at[anchored]
@@ -302,9 +309,8 @@ def device_edges(
     apart = ~launched[follows] & (gap >= LONG_NS)
     near, far = follows[~apart], np.concatenate((follows[apart], np.flatnonzero((tasks.previous < 0) & ~launched)))
     before, gap = tasks.previous[near], gap[~apart]
-    ends = tasks.kind[near] == AWAIT
-    ends |= tasks.kind[near] == RECORD
-    length = np.where(ends, np.minimum(tasks.end[near] - tasks.start[near], 1_000), 0)
+    of_event = (tasks.kind[near] == AWAIT) | (tasks.kind[near] == RECORD)
+    length = np.where(of_event, np.minimum(tasks.end[near] - tasks.start[near], 1_000), 0)
     length = np.where(tasks.kind[near] == RECORD, tasks.end[near] - tasks.start[near], length)
     # A wait for an unknown event keeps its length.
     unknown = (tasks.kind[near] == AWAIT) & (tasks.event[near] < 0) & ~depends[near]
@@ -332,6 +338,32 @@ def device_edges(
     lasted = tasks.end[waits] - tasks.start[waits] > 1_000
     after = tasks.end[waits] - tasks.end[fired]
     builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)), wait=tasks.item[waits])
+
+
+def _made_by(points: HostPoints, thread: I64, time: I64, ends: I64) -> I64:
+    """The thread that makes what ``thread`` is said to launch at ``time``; (n,).
+
+    Between two entries the thread of the queue makes nothing: it is the one that fills the queue next.
+    """
+    made: I64 = thread.copy()
+    for queue in np.unique(points.thread[points.kind == DEQUEUE]).tolist():
+        entries = np.flatnonzero((points.thread == queue) & (points.kind == DEQUEUE))
+        asked = np.flatnonzero(thread == queue)
+        at = np.searchsorted(points.time[entries], time[asked], "right")
+        idle = (at > 0) & (at < len(entries)) & (ends[points.item[entries[at - 1]]] <= time[asked])
+        asked, filled = asked[idle], points.source[entries[at[idle]]]
+        made[asked] = np.where(filled >= 0, points.thread[filled], queue)
+    return made
+
+
+def _next_launches(thread: I64, launched: I64) -> I64:
+    """When the ``thread`` of each launch makes the next one at another time, ns; far ahead for the last; (n,)."""
+    following = np.full(len(launched), np.iinfo(np.int64).max)
+    for one in np.unique(thread).tolist():
+        mine = np.flatnonzero(thread == one)
+        times = np.append(np.unique(launched[mine]), np.iinfo(np.int64).max)
+        following[mine] = times[np.searchsorted(times, launched[mine]) + 1]
+    return following
 
 
 def _recorded_events(tasks: DeviceTasks, chosen: I64) -> I64:

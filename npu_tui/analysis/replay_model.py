@@ -231,7 +231,8 @@ def build(
     unrecorded = unrecorded_dependencies(tasks, floor)
     thread_of = thread_numbers(trace)[1]
     depends_on, called = unrecorded.source, _has_calls(trace)
-    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_of, depends_on, called)
+    of_slices = thread_of, depends_on, called, trace.slices.end
+    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, *of_slices)
     collective_meetings = meetings(trace, collectives(), tasks, len(steps))
     length = tasks.end - tasks.start
     length[collective_meetings.task] = collective_meetings.others + collective_meetings.transfer

@@ -53,7 +53,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job), *ring_findings(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
-    findings = [*_lost_by_all(job, findings[0].gain_ns or 0 if findings else None), *findings]
+    findings = [*_lost_by_all(job, findings[0] if findings else None), *findings]
     return [*findings, *_missing(job), *_clocks(job), *_unpaired_calls(job)]
 
 
@@ -295,13 +295,14 @@ _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
 """What a rank tells of others: the job sees those itself."""
 
 
-def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
+def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
     """What holds up all ranks alike, by the profile of each whose trace was read: what gains most in all comes first.
 
-    Beside a finding of the job that gains ``found`` ns (None: there is none) only what each rank loses more by
-    counts, or all of them twice as much, and what it does itself: its communication may be waiting for what the job
-    has found.
+    Beside the ``first`` finding of the job only what each rank loses more by counts, or all of them twice as much, or
+    more by turns; and what it does itself: its communication may be waiting for what the job has found.
     """
+    found = None if first is None else first.gain_ns or 0
+    beyond = 1.0 if first is not None and first.id == "RANK.WANDER" else HALF
     examined = [profile for profile in job.ranks if profile.recorded is not None]
     own = [
         {
@@ -315,11 +316,11 @@ def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
     if not shared:
         return []
     # Without a cause the job is as long as the rank that gains least; the others are without it as well. A rank that
-    # waited for those that have more of it waits less, but the job gains no more than one rank does.
-    alone = {about: [max(each[about].gain, each[about].freed) * each[about].count for each in own] for about in shared}
+    # waited for those that have more of it waits less, but the job gains no more than one rank does in each step.
+    alone = {about: [round(sum(_alone(each[about]))) for each in own] for about in shared}
     waits = _waits_for_slower(job, [profile.rank for profile in examined])
     every = {
-        about: min(max(times), *(time + wait for time, wait in zip(times, waits, strict=True)))
+        about: round(min(_longest_of_each([each[about] for each in own]), *map(sum, zip(times, waits, strict=True))))
         for about, times in alone.items()
     }
     told: list[Finding] = []
@@ -329,12 +330,13 @@ def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
         place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
         row = own[place][about]
         least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
-        if gain < _ALARM * job.length or (found is not None and least * row.count <= found >= HALF * gain):
+        if gain < _ALARM * job.length or (found is not None and least * row.count <= found >= beyond * gain):
             continue
         count, of = len(examined), len(job.ranks) + len(job.missing)
         what = _placed(row)
-        if most > (1 + NOTABLE) * least:  # its figures are not those of all
-            what = message("job.alike.of", what=what, rank=examined[place].rank)
+        if (more := gain > (1 + LITTLE) * alone[about][place]) or most > (1 + NOTABLE) * least:  # not those of all
+            words_of = {"rank": examined[place].rank, "gain": held.each(gain), **held.words}
+            what = message(f"job.alike.{'gains' if more else 'of'}", what=what, **words_of)
         title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=what)
         args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
         code = "again" if told else "detail" if found is None else "detail_more"
@@ -343,6 +345,18 @@ def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
         told.append(Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain,
                             unit="run", ranks=ranks))  # fmt: skip
     return told
+
+
+def _alone(row: RankFinding) -> list[float]:
+    """What the rank gains in each step, ns, as recorded or with the others in time; in sum where no step is told."""
+    most, whole = max(row.gain, row.freed) * row.count, sum(row.by_step)
+    return [most * time / whole for time in row.by_step] if whole else [float(most)]
+
+
+def _longest_of_each(rows: Sequence[RankFinding]) -> float:
+    """The sum of what the rank of ``rows`` that gains most gains in each step, where all tell of their steps, ns."""
+    steps = [*map(_alone, rows)]
+    return sum(map(max, zip(*steps, strict=True))) if len({*map(len, steps)}) == 1 else max(map(sum, steps))
 
 
 def _waits_for_slower(job: Job, ranks: Sequence[int]) -> list[int]:

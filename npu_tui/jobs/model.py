@@ -334,6 +334,7 @@ class RankFinding(Struct, frozen=True):
 
     A cause is what the verdict of the rank may tell, with its ``title`` and the ``line`` of the user (file, number);
     ``freed`` is its gain where the other ranks are in time, 0 where that is not known. ``advice`` says what to do.
+    ``by_step`` is how long the host of the rank works on it in each numbered step, ns; empty where it does not.
     """
 
     id: str
@@ -345,6 +346,7 @@ class RankFinding(Struct, frozen=True):
     is_cause: bool = False
     freed: int = 0
     advice: tuple[Message, ...] = ()
+    by_step: tuple[int, ...] = ()
 
     @property
     def about(self) -> Hashable:

@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,10 +29,8 @@ from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, Pace, exchanging, paces
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeued_launches, enqueue_of
-from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
-from npu_tui.analysis.replay import NO_CHANGE, Change
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import (
@@ -43,7 +41,6 @@ from npu_tui.jobs.model import (
     Notifies,
     Notify,
     RankCalls,
-    RankFinding,
     RankProfile,
     RecordedCall,
     Seen,
@@ -56,13 +53,12 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.passes import launched_at, passes_of
 from npu_tui.jobs.rank_files import call_name
+from npu_tui.jobs.rank_findings import findings_of
 from npu_tui.jobs.role_steps import stints_added
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.host_work import work_behind_peers
-from npu_tui.rules.model import Finding
 from npu_tui.trace.arrays import BySlice, in_groups
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
@@ -99,7 +95,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         stints_added(profile, measured.trace),
         steps=profile.steps or tuple(_steps_of(measured)),
         lines=_lines_of(measured),
-        findings=_findings_of(measured) if examined else (),
+        findings=findings_of(measured) if examined else (),
         groups=profile.groups or measured.setup.groups,
         links=_links(profile.links, tuple(links_of(measured))),
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
@@ -338,45 +334,6 @@ def _lines_of(profile: Profile) -> tuple[WaitedLine, ...]:
     )
 
 
-def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
-    """What the rank alone would gain, causes before what they explain, the dearest first."""
-    findings, above = [], NO_CHANGE
-    for finding in profile.findings.findings:
-        is_cause = finding.verdict is not None and finding.part_of is None and not finding.by_design
-        if finding.gain_ns and not finding.hidden:
-            line = next(((code.file, code.line) for code in finding.code_lines), None)
-            freed, advice = (_freed(profile, finding, above), finding.advice) if is_cause else (0, ())
-            findings.append(
-                RankFinding(
-                    finding.id,
-                    finding.gain_ns,
-                    finding.title,
-                    finding.cls,
-                    line,
-                    finding.count,
-                    is_cause,
-                    freed,
-                    advice,
-                )
-            )
-        if is_cause and finding.remedy is not None:
-            above |= finding.remedy.change
-    kept = sorted(findings, key=lambda finding: (not finding.is_cause, -finding.gain))[:PLACES]
-    return (*kept, *_behind_peers(profile, {finding.about for finding in kept if finding.is_cause}))
-
-
-def _behind_peers(profile: Profile, known: set[Hashable]) -> list[RankFinding]:
-    """Work of the host, but what is ``known``, that takes no longer than the rank waits for others: it has no gain."""
-    found = []
-    for facts in profile.facts if len(profile.facts) == 1 else ():
-        for draft in work_behind_peers(facts):
-            line = next(((code.file, code.line) for code in draft.code_lines), None)
-            freed, advice = round((draft.most or 0) / facts.count), draft.advice or ()
-            row = RankFinding("HOST.WORK", 0, draft.title, "dispatch", line, facts.count, True, freed, advice)
-            found += [row] if row.about not in known else []
-    return found
-
-
 def calls_of(profile: Profile) -> list[RecordedCall]:
     """Every collective of the trace, ns since 1970.
 
@@ -516,17 +473,6 @@ def seen_of(calls: list[RecordedCall], notifies: list[Notify]) -> list[Seen]:
         Seen(name, peer, wait.end - start[name], wait.end - wait.start <= _ALREADY_THERE, wait.place)
         for (name, peer), wait in first.items()
     ]
-
-
-def _freed(profile: Profile, finding: Finding, above: Change) -> int:
-    """What a step of the rank gains without ``finding``, after ``above``, once the others are in time, ns.
-
-    0 where no replay tells.
-    """
-    if finding.remedy is None or len(profile.facts) > 1:
-        return 0
-    gain = profile.facts[0].freed(finding.remedy.change, above) or 0
-    return round((gain if finding.remedy.most is None else min(gain, finding.remedy.most)) / finding.count)
 
 
 _ARGS_OF_NCCL = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank")

@@ -233,7 +233,10 @@ def _is_sound(profile: RankProfile) -> bool:
         and abs(profile.begun or 0) < _FARTHEST_NS
         and abs(profile.recorded or 0) < _FARTHEST_NS
         and _are_plain(astuple(replace(profile, problems=(), findings=())))
-        and all(_are_plain((finding.gain, finding.freed, finding.count, finding.line)) for finding in profile.findings)
+        and all(
+            _are_plain((finding.gain, finding.freed, finding.count, finding.line, finding.by_step))
+            for finding in profile.findings
+        )
     )
 
 

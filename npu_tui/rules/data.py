@@ -5,21 +5,40 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED
+from npu_tui.analysis.code_lines import CodeLine, own_lines
+from npu_tui.analysis.drains import idle_work
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NAMED
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import AWAIT
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import SYNC_SHARE, before_first_kernels, waited_copies
+from npu_tui.rules.blame import (
+    SYNC_SHARE,
+    before_first_kernels,
+    start_share,
+    sync_calls,
+    waited_copies,
+    without_all,
+)
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import called
-from npu_tui.rules.inputs import NOTHING, Span, common, length_of, without
-from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, sentences, severity_of
-from npu_tui.rules.told_path import path_owners
+from npu_tui.rules.inputs import NOTHING, Span, common, largest, length_of, without
+from npu_tui.rules.rule import (
+    GRADES,
+    LISTED,
+    SEVERITY_HIGH,
+    Draft,
+    Rule,
+    advise,
+    line_of,
+    sentences,
+    severity_of,
+    stretches,
+)
+from npu_tui.rules.told_path import lines_under, path_owners
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
 COPY_SHARE = Threshold("copy_share", 0.05)
@@ -143,6 +162,89 @@ def loader(facts: Facts) -> Draft | None:
     return replace(draft, advice=advice, verdict=message("finding.loader.verdict", **words))
 
 
+_LOADER = "dataloader"
+
+
+def step_start(facts: Facts) -> Draft | None:
+    """STEP.START: the device idles from the start of a step to its first kernel."""
+    if facts.has_engine_steps:
+        return None  # it fetches no batch, and its host starts a step while the device runs the previous one
+    gaps = without(before_first_kernels(facts), facts.profiling)
+    if not facts.whole_steps:
+        gaps = facts.cut(gaps)
+    share = start_share(facts, gaps)
+    if not len(gaps[0]) or share < facts.limits[SEVERITY_HIGH]:
+        return None
+    time, copying = length_of(gaps), facts.part.slices.copy if facts.part.slices is not None else np.zeros(0, np.int64)
+    copies = length_of(common(gaps, facts.span_of(copying)))
+    waited = length_of(common(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
+    parts, least = _start_parts(facts, gaps), LITTLE * time
+    words = {"time": time / facts.count, "step": facts.step_ns, "share": share, "unit": facts.unit}
+    times = {"time": waited / facts.count, "copy": copies / facts.count}
+    fetched = sum(taken for name, taken in parts if name == message("finding.start.loader"))
+    told = sum(taken for _, taken in parts)
+    worked = told - fetched - max(copies, waited)
+    advice = {
+        "work_beside": 2 * worked >= time,
+        "prefetch": max(fetched, copies) >= least,
+        "non_blocking": copies >= least,
+        "overlap_steps": waited >= least,
+    }
+    named = [message("finding.start.part", name=name, time=taken / facts.count) for name, taken in parts]
+    if time - max(told, waited) >= least:
+        named.append(message("finding.start.unrecorded", time=(time - max(told, waited)) / facts.count))
+    copied = lines_under(facts, common(gaps, facts.span_of(copying))) if copies > HALF * time else ()
+    where: Said = parts[0][0] if parts else message("finding.start.nothing")
+    if copied:
+        where = message("finding.start.copies", line=line_of(copied[0]))
+    return Draft(
+        severity_of(facts.limits, share),
+        message("finding.start.title", where=where, **words),
+        sentences(
+            message(f"finding.start.detail{'_mean' * (facts.count > 1)}", **words),
+            message("finding.start.parts", parts=named) if named else "",
+            message(f"finding.start.{'waited' if copies else 'blocked'}", **times) if waited >= least else "",
+        ),
+        stretches(largest(gaps), message("finding.start.name"), "finding.start.place"),
+        advise(*(word for word, holds in advice.items() if holds)) if any(advice.values()) else None,
+        removes=gaps,
+        change=without_all(facts, gaps),  # as if the batch were on the device already
+        most=time,  # the host runs ahead without its waits, but that is not what is told
+        verdict=message("finding.start.verdict", **words),
+    )
+
+
+def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
+    """The host's work in ``gaps`` by code line or name, ns, most first: operations, and frames that launch nothing."""
+    slices, trace = facts.trace.slices, facts.trace
+    if "cpu_op" not in trace.categories:
+        return []
+    code = trace.categories.index("cpu_op")
+    operations = np.setdiff1d(
+        np.flatnonzero(slices.category == code), [step.item for step in facts.steps], assume_unique=True
+    )
+    operations = np.union1d(operations, idle_work(trace))
+    operations = operations[np.argsort(slices.start[operations], kind="stable")]
+    begins, reach = slices.start[operations], np.maximum.accumulate(slices.end[operations])
+    times: dict[CodeLine | str, int] = {}
+    for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
+        low, high = start - facts.floor, end - facts.floor
+        items = operations[int(reach.searchsorted(low, "right")) : int(begins.searchsorted(high))]
+        items = facts.outermost(items[slices.end[items] > low])
+        for item, line in zip(items.tolist(), own_lines(trace, items), strict=True):
+            name = brief(trace.name_of(item), 60)
+            label = _LOADER if _LOADER in name.lower() else line or name
+            times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
+    rows = sorted(times.items(), key=lambda row: -row[1])
+    return [(_part_name(label), time) for label, time in rows[:LISTED] if time >= LITTLE * length_of(gaps)]
+
+
+def _part_name(label: CodeLine | str) -> Said:
+    if isinstance(label, CodeLine):
+        return line_of(label)
+    return message("finding.start.loader") if label == _LOADER else label
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "DATA.LOADER",
@@ -180,5 +282,26 @@ RULES: tuple[Rule, ...] = (
         sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
         replayed=True,
+    ),
+    Rule(
+        "STEP.START",
+        cls="dispatch",
+        inputs=("device", "overlap", "steps"),
+        check=step_start,
+        thresholds=GRADES,
+        advice=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
+        gpu=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
+        pages=(pages.DATA, pages.TUNING),
+        change="""\
+-for images, labels in loader:
+-    images = images.npu()
++loader = DataLoader(data, num_workers=4, prefetch_factor=2, pin_memory=True)
++for images, labels in loader:
++    images = images.npu(non_blocking=True)
+""",
+        sources=("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
+        reach="place",
+        replayed=True,
+        words=("preparing", "step"),
     ),
 )

@@ -328,9 +328,9 @@ def _as_one(facts: Facts, owners: list[Owner]) -> Owner:
     if "::" not in owners[0].name:
         calls = calls[len(_calls_of_line(owners[0])) - 1 :]
         name, waits = calls[0], sync_calls(facts)
-        met = _asked_in(facts, name)
-        around = facts.span_of(facts.named(("python", "other"), name.__eq__))
-        change |= Change(waits=frozenset(waits[inside(around, facts.trace.slices.start[waits])].tolist()))
+        met, items = _asked_in(facts, name), facts.named(("python", "other"), name.__eq__)
+        waits = waits[inside(facts.span_of(items), facts.trace.slices.start[waits])]
+        change |= facts.without_calls(items) | Change(waits=frozenset(waits.tolist()))
         if met is not None and len(met) and facts.replay is not None:
             change |= Change(tasks=(TaskCut(met),), in_time=facts.replay.late, at=frozenset(met.tolist()))
     items, time = np.sort(np.concatenate([owner.items for owner in owners])), sum(owner.on_path for owner in owners)

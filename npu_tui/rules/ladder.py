@@ -362,6 +362,7 @@ def _nearer(
 ) -> FiredRule:
     """The candidate with most gain of those that explain most of ``best`` and are nearer to what must be changed.
 
+    Several together may explain a place where time is lost.
     Late launches are explained by a cause that gains more than any launching (``launching`` ns) of the critical path.
     """
     total = scale.removed(*above)
@@ -371,18 +372,27 @@ def _nearer(
         covers = _CAUSE_COVERS if best.reach == "place" else HALF
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
+        covered = {
+            candidate: rest[candidate] + gain_of_best + total - gain
+            for candidate, gain in zip(nearer, with_best, strict=True)
+        }
+        parts = [candidate for candidate in nearer if covered[candidate] >= NOTABLE * gain_of_best]
         nearer = [
             candidate
-            for candidate, gain in zip(nearer, with_best, strict=True)
-            if (covered := rest[candidate] + gain_of_best + total - gain) >= covers * gain_of_best
+            for candidate in nearer
+            if covered[candidate] >= covers * gain_of_best
             or (
                 late
                 # Without a wait the host runs ahead of anything; a draft may say that its waits are the cause even so.
                 and not ((candidate.draft.change or NO_CHANGE).waits and candidate.draft.reach is None)
                 and rest[candidate] > (launching or 0)
-                and covered >= HALF * rest[candidate]
+                and covered[candidate] >= HALF * rest[candidate]
             )
         ]
+        if not nearer and best.reach == "place" and len(parts) > 1:
+            drafts = [*above, *(candidate.draft for candidate in parts)]
+            alone, joint = scale.removed_by_each([drafts, [*drafts, best.draft]])
+            nearer = parts if alone + gain_of_best - joint >= covers * gain_of_best else []
         if not nearer:
             return best
         best = max(nearer, key=lambda candidate: rest[candidate])

@@ -1,7 +1,7 @@
-"""SYNC.HOST: the host waits for the device. STEP.START: the device waits for the first launch of a step.
+"""SYNC.HOST: the host waits for the device.
 
 A wait counts by what the run would gain without it, which a replay tells (but for ``_credited_to_others``); without a
-replay, by the time the device was dry after it. Each rule names the guides that describe it in its ``sources``.
+replay, by the time the device was dry after it. The rule names the guides that describe it in its ``sources``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from contextlib import suppress
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import CodeLine, own_lines
-from npu_tui.analysis.drains import idle_work
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS
 from npu_tui.analysis.host_owners import WORK_NS
-from npu_tui.analysis.launches import enqueue_slices, operation_of
-from npu_tui.analysis.limits import HALF, LITTLE, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.launches import Around, enqueue_slices, operation_of
+from npu_tui.analysis.limits import HALF, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.path import Owner
-from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
@@ -28,7 +27,6 @@ from npu_tui.rules.blame import (
     held_launches,
     launch_blocking,
     launching_calls,
-    start_share,
     sync_calls,
     sync_operations,
     waits_after_launches,
@@ -48,12 +46,11 @@ from npu_tui.rules.rule import (
     Draft,
     Rule,
     advise,
-    line_of,
     sentences,
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import launching_gains, lines_under, owner_text, path_owners, short_call
+from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import runtime_calls, synchronized_lane
@@ -61,7 +58,6 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
-_LOADER = "dataloader"
 _MOST_SITES = 10
 """At most this many wait sites are replayed, the longest blocked first."""
 # The setting that makes launches wait, by the prefix of the runtime's calls: ROCm, MUSA, and SYCL on Level Zero.
@@ -96,13 +92,23 @@ def sync_host(facts: Facts) -> Draft | None:
     credited, sites = facts.freed(change, after), _by_gain(facts, sites)
     if not (blocking or few) and (last := _at_ends(facts, sites, waits)) is not None:
         inner = np.setdiff1d(waits, last.items)
-        own = facts.freed(within := Change(waits=frozenset(inner.tolist())), after)
-        if own is not None and credited is not None and own >= HALF * credited:
-            where = owner_text(facts.trace, last)
+        own = facts.freed(within := Change(waits=frozenset(inner.tolist())), after) or 0
+        # What a step begins with, such as its copies, is no merit of the wait that ends the one before.
+        ahead = facts.freed(last.change or NO_CHANGE, after | without_all(facts, before_first_kernels(facts))) or 0
+        if credited is not None and own >= min(HALF * credited, ahead) and own > 0:
             if own < NEARLY_ALL * credited:
+                where = owner_text(facts.trace, last)
                 more = message("finding.sync.with_last", where=where, each=facts.per_unit(credited))
             waits, change, credited, inner_only = inner, within, own, True
             sites = tuple(site for site in sites if site is not last)
+    operations = _wait_operations(facts, waits)
+    read, tests = (waits[:0], waits[:0]) if blocking else _made_for(facts, waits)
+    tests = tests if len(tests) > HALF * len(operations) else tests[:0]
+    if inner_only or len(tests):
+        # What reads a value is gone with its wait, and what only finds it.
+        reads = operations[facts.names_where(BLOCKING_OPERATIONS.__contains__)[facts.trace.slices.name[operations]]]
+        change |= facts.without_operations(reads) | (Change(tasks=(TaskCut(read),)) if len(read) else NO_CHANGE)
+        credited, more = facts.freed(change, after), None if len(tests) else more
     credited = None if credited is None else max(credited, 0)
     blocked = facts.on_device(facts.span_of(waits))
     removes = without(common(facts.lost, _dry_after_waits(facts)), _starts_without_wait(facts))
@@ -111,7 +117,6 @@ def sync_host(facts: Facts) -> Draft | None:
     share = facts.share(lost)
     if not blocking and share < limits[SYNC_SHARE]:
         return None
-    operations = _wait_operations(facts, waits)
     # The wait shows what launching takes too long for: most of the idle time does not begin as it ends.
     elsewhere = not reads_back(facts) and length_of(removes) < HALF * lost
     shown = few and (elsewhere or lost < max(launching_gains(facts), default=0))
@@ -128,6 +133,11 @@ def sync_host(facts: Facts) -> Draft | None:
     title = message("finding.sync.title", each=facts.per_unit(lost))
     if sites and sites[0].where is not None and not blocking:
         title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, sites[0]), **title.args)
+    if len(tests):
+        names = sorted({facts.name_of(item) for item in operation_of(facts.trace, tests).tolist()})
+        words_of = {"names": names, "time": int(facts.length(tests).sum()) / facts.count, "unit": facts.unit}
+        parts.append(message("finding.sync.tests", count=len(tests), **words_of))
+        title = message("finding.sync.title_tests", names=names, **title.args)
     if more is not None:
         parts.append(more)
     if blocking:
@@ -136,11 +146,13 @@ def sync_host(facts: Facts) -> Draft | None:
     elif reads_back(facts):
         start, end = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
         parts.append(message("finding.sync.silent", time=float(np.median(end - start))))
-    read = "inference" if facts.is_serving else "metrics_rarely"
+    rarely = "inference" if facts.is_serving else "metrics_rarely"
     way = "copy_back" if goes_back(facts) else "non_blocking"
-    advice = advise(*(("non_blocking", "copy_back") if _copy_tensors(facts, long) else (read, way)))
+    advice = advise(*(("non_blocking", "copy_back") if _copy_tensors(facts, long) else (rarely, way)))
     if blocking:
         advice = (*_advice_to_unset(facts), *advice)
+    if len(tests):
+        advice = advise("anomaly")
     return Draft(
         "high" if blocking else severity_of(limits, share) if share >= least else "info",
         title,
@@ -221,6 +233,42 @@ def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
     """The ``_MOST_SITES`` of ``sites`` with the longest waits, sorted by what the run gains without each."""
     longest = sorted(sites, key=lambda site: -int(facts.length(site.items).sum()))[:_MOST_SITES]
     return tuple(sorted(longest, key=lambda site: -(facts.freed(site.change or NO_CHANGE) or 0)))
+
+
+_TESTING = frozenset({"aten::isnan", "aten::isinf", "aten::isfinite", "aten::any", "aten::all", "aten::ne", "aten::eq"})
+"""Operations that test values: what they find is read on the host where it decides what the program does."""
+_COUNTING = frozenset({"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive"})
+"""Operations whose results have a size that the host must read."""
+
+
+def _made_for(facts: Facts, waits: I64) -> tuple[I64, I64]:
+    """The kernels that only find what one of ``waits`` reads: launched right before it, by what tests or counts values.
+
+    And those of them that test.
+    """
+    device = facts.part.slices
+    if facts.launches is None or device is None:
+        return waits[:0], waits[:0]
+    slices, asked = facts.trace.slices, operation_of(facts.trace, facts.target)
+    testing, finding = (
+        facts.names_where(names.__contains__)[slices.name] for names in (_TESTING, _TESTING | _COUNTING)
+    )
+    around = Around(facts.trace, finding).find(slices.lane[asked], slices.start[asked], slices.end[asked])
+    outer = np.where((asked >= 0) & finding[asked], asked, around)  # a launch is that of the aclnnAny in an aten::any
+    tests = outer >= 0
+    tid = np.array([lane.tid for lane in facts.trace.lanes] + [-1])
+    thread = np.concatenate((tid[slices.lane[asked]], tid[slices.lane[waits]]))
+    time = np.concatenate((slices.start[asked], slices.start[waits]))
+    order = np.lexsort((time, thread))
+    # What follows on its thread that is no test, nor the copy that is waited for: a wait reads the tests before it.
+    others = np.concatenate((~tests & ~device.copy[facts.target], np.ones(len(waits), np.bool_)))
+    other = np.flatnonzero(others[order])
+    at = np.flatnonzero(np.append(tests, np.zeros(len(waits), np.bool_))[order])
+    following = np.searchsorted(other, at)
+    at, following = at[following < len(other)], other[following[following < len(other)]]
+    chosen = (order[following] >= len(asked)) & (thread[order[following]] == thread[order[at]])
+    found = np.sort(order[at[chosen]])
+    return facts.target[found], facts.target[found[testing[outer[found]]]]
 
 
 def _at_ends(facts: Facts, sites: tuple[Owner, ...], waits: I64) -> Owner | None:
@@ -384,86 +432,6 @@ def _starts_without_wait(facts: Facts) -> Span:
     return start[~before], end[~before]
 
 
-def step_start(facts: Facts) -> Draft | None:
-    """STEP.START: the device idles from the start of a step to its first kernel."""
-    if facts.has_engine_steps:
-        return None  # it fetches no batch, and its host starts a step while the device runs the previous one
-    gaps = without(before_first_kernels(facts), facts.profiling)
-    if not facts.whole_steps:
-        gaps = facts.cut(gaps)
-    share = start_share(facts, gaps)
-    if not len(gaps[0]) or share < facts.limits[SEVERITY_HIGH]:
-        return None
-    time, copying = length_of(gaps), facts.part.slices.copy if facts.part.slices is not None else np.zeros(0, np.int64)
-    copies = length_of(common(gaps, facts.span_of(copying)))
-    waited = length_of(common(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
-    parts, least = _start_parts(facts, gaps), LITTLE * time
-    words = {"time": time / facts.count, "step": facts.step_ns, "share": share, "unit": facts.unit}
-    times = {"time": waited / facts.count, "copy": copies / facts.count}
-    fetched = sum(taken for name, taken in parts if name == message("finding.start.loader"))
-    told = sum(taken for _, taken in parts)
-    worked = told - fetched - max(copies, waited)
-    advice = {
-        "work_beside": 2 * worked >= time,
-        "prefetch": max(fetched, copies) >= least,
-        "non_blocking": copies >= least,
-        "overlap_steps": waited >= least,
-    }
-    named = [message("finding.start.part", name=name, time=taken / facts.count) for name, taken in parts]
-    if time - max(told, waited) >= least:
-        named.append(message("finding.start.unrecorded", time=(time - max(told, waited)) / facts.count))
-    copied = lines_under(facts, common(gaps, facts.span_of(copying))) if copies > HALF * time else ()
-    where: Said = parts[0][0] if parts else message("finding.start.nothing")
-    if copied:
-        where = message("finding.start.copies", line=line_of(copied[0]))
-    return Draft(
-        severity_of(facts.limits, share),
-        message("finding.start.title", where=where, **words),
-        sentences(
-            message(f"finding.start.detail{'_mean' * (facts.count > 1)}", **words),
-            message("finding.start.parts", parts=named) if named else "",
-            message(f"finding.start.{'waited' if copies else 'blocked'}", **times) if waited >= least else "",
-        ),
-        stretches(largest(gaps), message("finding.start.name"), "finding.start.place"),
-        advise(*(word for word, holds in advice.items() if holds)) if any(advice.values()) else None,
-        removes=gaps,
-        change=without_all(facts, gaps),  # as if the batch were on the device already
-        most=time,  # the host runs ahead without its waits, but that is not what is told
-        verdict=message("finding.start.verdict", **words),
-    )
-
-
-def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
-    """The host's work in ``gaps`` by code line or name, ns, most first: operations, and frames that launch nothing."""
-    slices, trace = facts.trace.slices, facts.trace
-    if "cpu_op" not in trace.categories:
-        return []
-    code = trace.categories.index("cpu_op")
-    operations = np.setdiff1d(
-        np.flatnonzero(slices.category == code), [step.item for step in facts.steps], assume_unique=True
-    )
-    operations = np.union1d(operations, idle_work(trace))
-    operations = operations[np.argsort(slices.start[operations], kind="stable")]
-    begins, reach = slices.start[operations], np.maximum.accumulate(slices.end[operations])
-    times: dict[CodeLine | str, int] = {}
-    for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
-        low, high = start - facts.floor, end - facts.floor
-        items = operations[int(reach.searchsorted(low, "right")) : int(begins.searchsorted(high))]
-        items = facts.outermost(items[slices.end[items] > low])
-        for item, line in zip(items.tolist(), own_lines(trace, items), strict=True):
-            name = brief(trace.name_of(item), 60)
-            label = _LOADER if _LOADER in name.lower() else line or name
-            times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
-    rows = sorted(times.items(), key=lambda row: -row[1])
-    return [(_part_name(label), time) for label, time in rows[:LISTED] if time >= LITTLE * length_of(gaps)]
-
-
-def _part_name(label: CodeLine | str) -> Said:
-    if isinstance(label, CodeLine):
-        return line_of(label)
-    return message("finding.start.loader") if label == _LOADER else label
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         "SYNC.HOST",
@@ -479,8 +447,9 @@ RULES: tuple[Rule, ...] = (
             "launch_blocking_gpu",
             "inference",
             "sync_elsewhere",
+            "anomaly",
         ),
-        gpu=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking_gpu", "sync_elsewhere"),
+        gpu=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking_gpu", "sync_elsewhere", "anomaly"),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
         change="""\
 -for batch in loader:
@@ -501,26 +470,5 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("sync",),
-    ),
-    Rule(
-        "STEP.START",
-        cls="dispatch",
-        inputs=("device", "overlap", "steps"),
-        check=step_start,
-        thresholds=GRADES,
-        advice=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
-        gpu=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
-        pages=(pages.DATA, pages.TUNING),
-        change="""\
--for images, labels in loader:
--    images = images.npu()
-+loader = DataLoader(data, num_workers=4, prefetch_factor=2, pin_memory=True)
-+for images, labels in loader:
-+    images = images.npu(non_blocking=True)
-""",
-        sources=("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
-        reach="place",
-        replayed=True,
-        words=("preparing", "step"),
     ),
 )

@@ -163,6 +163,22 @@ def test_ranks_that_are_longest_in_different_calls_of_one_line_are_held_up_alike
     assert cause.gain_ns == 27 * MS
 
 
+def test_ranks_that_take_turns_in_one_cause_lose_the_longest_of_each_step():
+    """Each takes 9 ms longer in two of six steps and waits for the others in four: no step is as long without it."""
+    turns = simulated(3, lambda rank, step, call: 2 * MS + 9 * MS * (step % 3 == rank and not call), steps=6)
+    by_step = [tuple(MS * (1 + 9 * (step % 3 == rank)) for step in range(6)) for rank in range(3)]
+    ranks = [
+        replace(rank, findings=(found(4, count=6, by_step=own),), recorded=0)
+        for rank, own in zip(turns.ranks, by_step, strict=True)
+    ]
+    cause = causes(Job(Path("job"), ranks))[0]
+    assert cause.id == "HOST.WORK"
+    assert cause.gain_ns == pytest.approx(6 * 9 * MS, rel=0.1)
+    assert "figures of rank 0, without it a step is 8." in words(cause.title)
+    blind = [replace(rank, findings=(found(4, count=6),)) for rank in ranks]
+    assert causes(Job(Path("job"), blind))[0].id == "RANK.WANDER"
+
+
 def test_a_slow_rank_is_told_with_what_its_own_profile_says_and_its_peers_do_not():
     def with_findings(*each: tuple[RankFinding, ...]) -> str:
         slow = simulated(3, lambda rank, *_: 2 * MS + MS * (rank == 1))  # 6 ms in each of 8 steps

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cause import troubled
 from cause_jobs import CALM as CALM_ONE
 from causes import ALL, outcome
-from jobs import check, facts_of, job, measured, rule
+from jobs import check, facts_of, first_of, job, measured, put, rule
 from kineto_writer import build_gpus
 from measured import profile_at
 from situations import Trouble
 from troubled import TROUBLED
 
+from npu_tui.analysis.launches import operation_of
 from npu_tui.output.whatif import remedies
 from npu_tui.rules.blame import held_launches, launch_blocking
 from npu_tui.rules.host_work import works
@@ -232,6 +234,29 @@ def test_waits_within_a_step_gain_what_they_cost_beside_the_one_that_ends_it(fet
     assert lead.gain_ns == pytest.approx(spared.simulated, rel=0.05)
     beyond = "Without the wait that ends each step as well (waiting in aclrtSynchronizeDevice at train.py:154"
     assert (beyond in words(lead.detail)) == (fetch_ns > 1_000_000)
+
+
+def test_values_that_are_tested_before_each_read_are_one_cause_with_the_tests(tmp_path: Path) -> None:
+    """Kernels of what tests values count where a wait reads them next, not where they only are called so."""
+    put(first_of(ALL["waits: many short ones"].job), tmp_path)
+    (source,) = tmp_path.rglob("trace_view.json")
+    plain, reading = check("SYNC.HOST", facts_of(profile_at(source))), profile_at(source)
+    names = reading.trace.names
+    for before, after in (("Addmm", "any"), ("LayerNorm", "isnan"), ("Gelu", "any"), ("GeluBackward", "isnan")):
+        names[names.index(f"aclnn{before}")] = f"aten::{after}"
+    facts = facts_of(reading)
+    tested = check("SYNC.HOST", facts)
+    assert isinstance(plain, Draft)
+    assert isinstance(tested, Draft)
+    assert words(tested.title).startswith(
+        "Values are tested on the device and read on the host (aten::any and aten::isnan)"
+    )
+    assert "set_detect_anomaly" in words(tested.advice[0])
+    (cut,) = tested.change.tasks
+    called = operation_of(facts.trace, facts.target)
+    everywhere = np.isin([facts.name_of(item) for item in called.tolist()], ["aten::any", "aten::isnan"]).sum()
+    assert 0 < len(cut.items) < everywhere
+    assert tested.most - plain.most == pytest.approx(facts.length(cut.items).sum(), rel=0.2)
 
 
 def test_an_operation_that_only_takes_memory_waits_for_it() -> None:
