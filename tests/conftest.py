@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.metadata import distributions
+from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -64,8 +65,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "reached_from(*paths): a quick run asks it if one of these or its file differs")
 
 
-_QUICK_CASES = 2
-"""Of each test in a quick run. With two the tests of the largest room, tui, take 45 s on two cores, with all 80 s."""
+_QUICK_CASES = {False: 2, True: 1}
+"""Of each test in a quick run, by whether it opens a screen: that is 90 % of what the largest room, tui, takes."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import tests that ``-m of_files`` leaves out anyway: that takes longer than those it asks."""
+    if config.getoption("markexpr") != "of_files" or collection_path.suffix != ".py":
+        return None
+    return "of_files" not in collection_path.read_text(encoding="utf-8") or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,7 +96,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for own in cases.values():
         few = own[0].get_closest_marker("few")
-        count = min(few.args[0] if few else _QUICK_CASES, _QUICK_CASES if differing else len(own), len(own))
+        opens_screen = iscoroutinefunction(getattr(own[0], "function", None))
+        quick = _QUICK_CASES[opens_screen] if differing else len(own)
+        count = min(few.args[0] if few else quick, quick, len(own))
         left |= set(own) - {own[at * len(own) // count] for at in range(count)}
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=list(left))

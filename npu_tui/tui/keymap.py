@@ -246,8 +246,9 @@ def closing_bindings(*commands: str) -> list[BindingType]:
 
 
 def _bindings_named(command: Command, action: str, keys: Iterable[str], urgent: bool = False) -> list[Binding]:
+    # Nobody shows their descriptions: the help says what keys do.
     return [
-        Binding(name, action, command.title, show=False, priority=urgent, id=f"{command.id}:{name}")
+        Binding(name, action, "", show=False, priority=urgent, id=f"{command.id}:{name}")
         for key in keys
         for name in delivered(key)
     ]

@@ -106,7 +106,7 @@ class Program(PlainApp[InputError | None], inherit_bindings=False):
         """Analyse raw profiles, then open them one below the other; of a ``job`` the first one."""
 
 
-class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
+class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
     """A ``drawing``, a ``panel`` of tabs, a prompt and a status line.
 
     ``footers`` are the keys that the status line names while the drawing, a table of the panel or a text there has the

@@ -12,7 +12,6 @@ from msgspec import Struct
 from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
-from textual.screen import Screen
 from textual.widgets import Static
 
 from npu_tui.load.find import MOST_FOLDERS, Source, sources_below
@@ -26,7 +25,7 @@ from npu_tui.tui.keymap import list_bindings
 from npu_tui.tui.panel_screen import MOST_STACKED, Program
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.frames import ALERT
-from npu_tui.tui.terminal.internals import bind
+from npu_tui.tui.terminal.internals import SeenScreen, bind
 
 _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""
@@ -217,7 +216,7 @@ _FEW = 16
 """Profiles after which those found so far are shown."""
 
 
-class PickerScreen(Screen[None], inherit_bindings=False):
+class PickerScreen(SeenScreen[None], inherit_bindings=False):
     """Lists the profiles below ``folder`` as they are found, and what each says as that becomes known."""
 
     DEFAULT_CSS = "PickerScreen Static { height: 1fr; padding: 0 1; text-wrap: nowrap; }"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import zip_longest
 from typing import Literal
 
 from msgspec import Struct
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.console import Group as Lines
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -22,7 +22,7 @@ from npu_tui.rules.explanation import Word, words_called
 from npu_tui.strings import knows, say
 from npu_tui.subjects import subject_of
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import wrapped
+from npu_tui.trace.text import cell_count, wrapped
 from npu_tui.tui.commands import (
     BY_ID,
     TAB_COMMAND,
@@ -36,7 +36,7 @@ from npu_tui.tui.commands import (
 )
 from npu_tui.tui.keymap import closing_bindings
 from npu_tui.tui.tabs.links import legend
-from npu_tui.tui.terminal.internals import bind
+from npu_tui.tui.terminal.internals import SeenScreen, bind
 
 
 class Drawn:
@@ -53,17 +53,7 @@ class Drawn:
         return self._lines[width]
 
 
-class Prose:
-    """``text``, broken where a sentence can be: Chinese has no blanks, and a word is one piece in it too."""
-
-    def __init__(self, text: str, style: str = "") -> None:
-        self._text, self._style = text, style
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        yield Text("\n".join(wrapped(self._text, options.max_width)), self._style)
-
-
-class Modal(ModalScreen[ScreenResultType]):
+class Modal(SeenScreen[ScreenResultType], ModalScreen[ScreenResultType]):
     """A screen that closes once, however often it is told to before it is gone."""
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
@@ -124,6 +114,7 @@ _RESTS: dict[Where, Task] = {"lanes": "program", "job": "job", "picker": "list"}
 _WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
 TWO_COLUMNS = 96
 """From this width on there are two of them."""
+_BETWEEN = 4  # blanks between both
 
 
 class Entry(Struct, frozen=True):
@@ -225,19 +216,15 @@ def help_text(
             return Text(say("help.none", text=wanted))
     screen = _SCREENS.get(focus, "lanes")
     first: tuple[RenderableType, ...] = (*legend(trace), Text()) if screen == "lanes" and not wanted.strip() else ()
-    meanings = _column([("meaning", [Entry(word.title, word.meaning) for word in called])]) if called else Text()
+    meanings = _Keys([("meaning", [Entry(word.title, word.meaning) for word in called])]) if called else Text()
     words = Text("" if wanted.strip() else say(_WORDS[screen]), style="dim")
     if width < TWO_COLUMNS:  # a low screen shows keys first
-        return Lines(*first, _column(groups), meanings, words)
+        return Lines(*first, _Keys(groups), meanings, words)
     half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0
     while left < len(groups) and count + len(groups[left][1]) / 2 < half:
         count += len(groups[left][1]) + 2
         left += 1
-    columns = Table.grid(padding=(0, 4), expand=True)
-    columns.add_column(ratio=1)
-    columns.add_column(ratio=1)
-    columns.add_row(_column(groups[:left]), _column(groups[left:]))
-    return Lines(*((meanings,) if called else first), columns, words)
+    return Lines(*((meanings,) if called else first), _Beside(_Keys(groups[:left]), _Keys(groups[left:])), words)
 
 
 def _matching(found: list[Entry], wanted: str, commands: Collection[str]) -> list[Entry]:
@@ -245,20 +232,49 @@ def _matching(found: list[Entry], wanted: str, commands: Collection[str]) -> lis
     return sorted(kept, key=lambda entry: wanted not in entry.keys.split())
 
 
-def _column(groups: list[tuple[Task, list[Entry]]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column()
-    table.add_column()
-    for task, found in groups:
-        table.add_row(Text(say(f"help.task.{task}"), style="bold underline"), "")
-        for entry in found:
-            if entry.reason:
-                table.add_row(Text(entry.keys, style="dim"), Prose(entry.words, "dim"))
-                table.add_row("", Prose(entry.reason, "dim italic"))
-            else:
-                table.add_row(Text(entry.keys, style="bold"), Prose(entry.words))
-        table.add_row("", "")
-    return table
+class _Keys:
+    """Keys and what they do by task, in lines: tables of Rich take ten times as long, and a key waits for the sheet."""
+
+    def __init__(self, groups: list[tuple[Task, list[Entry]]]) -> None:
+        self._groups = groups
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield from self.lines(options.max_width)
+
+    def lines(self, width: int) -> list[Text]:
+        """All lines in ``width`` columns; what keys do stands beside the widest key or heading, or takes half."""
+        rows = list(self._rows())
+        keys_width = min(max((cell_count(keys) for keys, *_ in rows), default=0), width // 2 - 2)
+        lines: list[Text] = []
+        for keys, words, key_style, style in rows:
+            both = wrapped(keys, keys_width) or [""], wrapped(words, width - keys_width - 2)
+            for key, word in zip_longest(*both, fillvalue=""):
+                gap = " " * (keys_width + 2 - cell_count(key)) if word else ""
+                lines.append(Text.assemble((key, key_style), gap, (word, style)))
+        return lines
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Keys, what they do, and the style of both; headings, reasons and blank lines are rows of their own."""
+        for task, found in self._groups:
+            yield say(f"help.task.{task}"), "", "bold underline", ""
+            for entry in found:
+                yield entry.keys, entry.words, "dim" if entry.reason else "bold", "dim" if entry.reason else ""
+                if entry.reason:
+                    yield "", entry.reason, "", "dim italic"
+            yield "", "", "", ""
+
+
+class _Beside:
+    """Two columns of keys."""
+
+    def __init__(self, left: _Keys, right: _Keys) -> None:
+        self._left, self._right = left, right
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        half = (options.max_width + 1) // 2
+        left, right = self._left.lines(half - _BETWEEN), self._right.lines(options.max_width - half)
+        for one, other in zip_longest(left, right, fillvalue=Text()):
+            yield Text.assemble(one, " " * (half - one.cell_len), other)
 
 
 _LONGEST_FILTER = 80  # characters that are looked for

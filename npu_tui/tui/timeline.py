@@ -97,11 +97,11 @@ class Timeline(Drawing):
         super().__init__(terminal or Terminal())
         self.explorer = explorer
         self.painter = painter
-        self.frame: Frame | None = None
+        self._frame: Frame | None = None
         self._strips: list[Strip] = []
         self._fitted: Size | None = None
         self._stale = False
-        """Whether what is to be shown next is still to be painted: of many sizes at a start only the last is seen."""
+        """Whether what is to be shown next is still to be painted, once it is seen: of many sizes only the last is."""
         self._versions: list[int] = []
         self._version = 0
         self.pace = FramePace()
@@ -154,6 +154,13 @@ class Timeline(Drawing):
         if self._pending:
             self._paint_soon()
 
+    @property
+    def frame(self) -> Frame | None:
+        """What is on screen, None as long as nothing was painted."""
+        if self._stale:
+            self._paint()
+        return self._frame
+
     def _paint_soon(self) -> None:
         """Paint when the frame before has had its time, and the terminal has shown enough of those on their way."""
         if self._timer is not None:
@@ -166,7 +173,10 @@ class Timeline(Drawing):
             return
         self._pending = False
         self.beside()
-        if rows := self._paint():
+        if self.app.is_headless:  # nobody sees it before its rows are asked for
+            self._stale = True
+            self.refresh()
+        elif rows := self._paint():
             width = self.size.width
             self.refresh(*(Region(0, y, width, 1) for y in rows))
 
@@ -180,8 +190,8 @@ class Timeline(Drawing):
         frame = self.painter.compose(explorer.rows, explorer.state, width, height)
         encoder = self._encoder
         frame.grid = encoder.prepared(frame.grid)
-        before = self.frame
-        self.frame = frame
+        before = self._frame
+        self._frame = frame
         if before is None or before.grid.char.shape != frame.grid.char.shape or len(self._strips) != height:
             before = None
             self._strips = [Strip.blank(width)] * height
@@ -203,7 +213,7 @@ class Timeline(Drawing):
 
     def look_as(self, terminal: Terminal) -> None:
         """Like ``Drawing``; every row is sent anew, as none on screen looks like the next."""
-        self.frame = None
+        self._frame = None
         super().look_as(terminal)
 
     def forget_shown(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from driving import opened
+from textual.drivers.headless_driver import HeadlessDriver
 
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, exact_text
@@ -47,6 +48,7 @@ async def test_a_selected_kernel_says_name_times_and_what_launched_it(session):
 
 
 async def test_the_line_is_written_with_the_picture(session, monkeypatch):
+    monkeypatch.setattr(HeadlessDriver, "is_headless", False)  # else nothing is painted before somebody asks
     trace, launch = session.scene.traces[0], session.profiles[0].starved[0]
     async with opened(session, (160, 40)) as driver:
         seen, paint = [], driver.timeline._paint

@@ -25,7 +25,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 from textual.message_pump import MessagePump
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widgets import DataTable
@@ -458,7 +458,7 @@ def is_at_rest(app: App[Any]) -> bool:
     return all(pump._message_queue.empty() and not pump._next_callbacks for pump in pumps)
 
 
-class SeenScreen(Screen[None], inherit_bindings=False):
+class SeenScreen(Screen[ScreenResultType]):
     """A screen that is painted for a terminal only: without one nobody sees it before its strips are asked for."""
 
     def _compositor_refresh(self) -> None:
