@@ -32,8 +32,15 @@ def test_a_distribution_is_that_of_the_durations_slowest_first(profile):
     assert found.union <= found.total
     ordered = (trace.slices.end - trace.slices.start)[found.items]
     assert (np.diff(ordered) <= 0).all()
-    parts = by_code(trace, items, trace.slices.name[items].astype(np.int64))
+    assert (found.shortest, found.p50) == (int(lengths.min()), pytest.approx(np.percentile(lengths, 50)))
+    code = trace.slices.name[items].astype(np.int64)
+    parts = by_code(trace, items, code - code.min())
     assert sum(each.total for _, each in parts) == found.total
+    totals = [each.total for _, each in parts]
+    assert totals == sorted(totals, reverse=True)
+    assert len(set(totals)) > 2
+    assert {value for value, _ in parts} == set((code - code.min()).tolist())
+    assert by_code(trace, items, np.full(len(items), -1)) == []
     assert distribution(trace, items[:0]) is None
 
 
