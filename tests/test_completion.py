@@ -14,7 +14,7 @@ from argcomplete.lexers import split_line
 from npu_tui.cli.completion import WordCompleter
 from npu_tui.cli.main import main
 from npu_tui.cli.parser import COMMANDS
-from npu_tui.manual.pages import TOPICS
+from npu_tui.manual import TOPICS
 from npu_tui.output.explain import finding_ids
 from npu_tui.query.frames import TABLES
 from npu_tui.strings import LANGUAGES, say

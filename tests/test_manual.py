@@ -13,7 +13,7 @@ import pytest
 
 from npu_tui.cli.main import main
 from npu_tui.cli.parser import given, parser_of
-from npu_tui.manual.pages import TOPICS, TUTORIALS, drawn, page, title
+from npu_tui.manual import TOPICS, TUTORIALS, drawn, page, title
 from npu_tui.strings import LANGUAGES
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.commands import markdown_table

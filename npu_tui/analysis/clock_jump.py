@@ -15,8 +15,7 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.limits import ENOUGH, HALF
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links
-from npu_tui.trace.model import ASYNC_NPU, Trace
-from npu_tui.trace.outlying import bulk_of
+from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
 
 _LEAST_NS = 10_000_000  # a launch is never so long on its way
 _DRIFT = 1e-3  # clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)

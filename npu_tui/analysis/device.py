@@ -23,9 +23,8 @@ from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.trace.arrays import I64, Bools, BySlice
 from npu_tui.trace.intervals import clipped, covered, difference
 from npu_tui.trace.kineto import device_work, exchanges, is_kineto, launch_links
-from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace, bulk_of
 from npu_tui.trace.once import of_trace
-from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.transfers import collective_streams, copy_marks, exchange_kernels, is_group_lane
 
 

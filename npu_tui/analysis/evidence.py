@@ -14,8 +14,7 @@ from msgspec import Struct
 from npu_tui.analysis.overlap import untold
 from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import MOST_DEVICES, Trace
-from npu_tui.trace.outlying import bulk_of
+from npu_tui.trace.model import MOST_DEVICES, Trace, bulk_of
 from npu_tui.trace.service import UNKNOWN
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
-from npu_tui.trace.model import ASYNC_NPU, Trace
+from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
 from npu_tui.trace.once import of_trace
-from npu_tui.trace.outlying import bulk_of
 
 NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)
 STARVED_US = Threshold("starved_us", 10.0)

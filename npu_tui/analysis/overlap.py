@@ -24,8 +24,7 @@ from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.intervals import covered_before, difference, intersection, parted, union
 from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
-from npu_tui.trace.outlying import bulk_of
+from npu_tui.trace.model import MOST_DEVICES, Layer, Trace, bulk_of
 from npu_tui.trace.transfers import exchange_kernels
 
 COMPUTING = "Computing"

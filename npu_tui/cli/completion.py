@@ -13,7 +13,7 @@ from argcomplete.shell_integration import shellcode
 
 from npu_tui.cli.parser import COMMANDS, Parser, given, parser_of
 from npu_tui.cli.streams import DONE, write
-from npu_tui.manual.pages import TOPICS
+from npu_tui.manual import TOPICS
 from npu_tui.strings import say
 
 _SHELLS = ("bash", "zsh", "fish")

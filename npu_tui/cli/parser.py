@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
-from npu_tui.manual.pages import PAGES, TOPICS, title
+from npu_tui.manual import PAGES, TOPICS, title
 from npu_tui.settings import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES, language, say, texts_of
 from npu_tui.trace.text import padded, printable, wrapped

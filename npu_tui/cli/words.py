@@ -23,7 +23,7 @@ from npu_tui.cli.streams import (
     write,
     write_pages,
 )
-from npu_tui.manual.pages import TOPICS, drawn, page
+from npu_tui.manual import TOPICS, drawn, page
 from npu_tui.strings import ENGLISH, language, say, speak
 from npu_tui.trace.text import printable
 

@@ -63,8 +63,7 @@ from npu_tui.trace.arrays import BySlice, in_groups
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import CORE_CLOCK, Trace
-from npu_tui.trace.outlying import bulk_of
+from npu_tui.trace.model import CORE_CLOCK, Trace, bulk_of
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
 

@@ -10,8 +10,8 @@ from msgspec import Meta
 from npu_tui.mcp.answers import Next, ToolAnswer
 from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.mcp.tools import Arguments, Tool
+from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest
 from npu_tui.record.outputs import analysed, raw_below
-from npu_tui.record.progress import Progress, RecordClock, RecordError, RecordRequest
 from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
 from npu_tui.strings import say, words
 from npu_tui.trace.message import message

@@ -30,7 +30,7 @@ from mcp.shared.exceptions import MCPError
 
 from npu_tui import __version__
 from npu_tui.load.errors import InputError, is_panic
-from npu_tui.manual.pages import TOPICS, page, title
+from npu_tui.manual import TOPICS, page, title
 from npu_tui.mcp.answers import ToolAnswer, dumped, written
 from npu_tui.mcp.session import OpenProfiles, Refusal, ToolCall
 from npu_tui.mcp.tools import TOOLS, Tool

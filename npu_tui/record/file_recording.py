@@ -8,8 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from npu_tui.record.outputs import ENDED, Followed, Output, State, StepMarks, last_size, outputs_below
-from npu_tui.record.progress import (
+from npu_tui.record import (
     POLL,
     Deadline,
     Progress,
@@ -19,6 +18,7 @@ from npu_tui.record.progress import (
     surely,
     unreadable,
 )
+from npu_tui.record.outputs import ENDED, Followed, Output, State, StepMarks, last_size, outputs_below
 from npu_tui.record.switch import NAME, Switch, TorchJob, foreign, has_ended
 from npu_tui.trace.message import Message, message
 

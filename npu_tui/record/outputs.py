@@ -35,7 +35,7 @@ from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Survey
 from npu_tui.load.formats.database import databases_in
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
 from npu_tui.nearby import Nearby, newest_first, raw_nearby
-from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, surely, unreadable
+from npu_tui.record import POLL, Progress, RecordClock, RecordError, surely, unreadable
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import admitted, open_regular, paths_in, read_regular
 from npu_tui.trace.text import on_one_line

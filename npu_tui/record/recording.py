@@ -13,9 +13,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest
 from npu_tui.record.file_recording import job_of, record_by_file
 from npu_tui.record.outputs import PYTHON, analysed, last_size, opened_of, outputs_below, raw_at
-from npu_tui.record.progress import Progress, RecordClock, RecordError, RecordRequest
 from npu_tui.record.serving import Daemon, record_by_daemon, record_server, record_service
 from npu_tui.record.switch import Switch, user_name
 from npu_tui.trace.message import Message, message

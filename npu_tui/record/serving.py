@@ -38,9 +38,7 @@ from msgspec import Struct
 
 from npu_tui.load.format import Survey
 from npu_tui.load.raw import raw_services
-from npu_tui.record.file_recording import followed
-from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import (
+from npu_tui.record import (
     POLL,
     Deadline,
     Progress,
@@ -51,6 +49,8 @@ from npu_tui.record.progress import (
     surely,
     unreadable,
 )
+from npu_tui.record.file_recording import followed
+from npu_tui.record.outputs import outputs_below
 from npu_tui.trace.message import message
 from npu_tui.trace.side_file import paths_in, read_regular
 from npu_tui.trace.text import whole_number

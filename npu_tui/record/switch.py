@@ -32,7 +32,7 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from npu_tui.record.progress import RecordError, RecordRequest, unreadable
+from npu_tui.record import RecordError, RecordRequest, unreadable
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular, paths_in
 from npu_tui.trace.text import whole_number

@@ -19,7 +19,7 @@ from npu_tui.rules.rule import runs_of
 from npu_tui.rules.told_path import owner_text
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.outlying import Bulk, bulk_of
+from npu_tui.trace.model import Bulk, bulk_of
 
 
 def left_out(facts: Facts) -> list[Message]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
+from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest, StoppedError, stopped_at
 from npu_tui.record.outputs import RawProfile, analysed, opened_of
-from npu_tui.record.progress import Progress, RecordClock, RecordError, RecordRequest, StoppedError, stopped_at
 from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable

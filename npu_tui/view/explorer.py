@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.trace.outlying import bulk_of
+from npu_tui.trace.model import bulk_of
 from npu_tui.view.moves import slice_at, slice_beside, snapped
 from npu_tui.view.outline import Folds
 from npu_tui.view.rows import RowKey, RowList

@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 from measured import profile_at
 
 from npu_tui.cli.main import main
-from npu_tui.manual.pages import TOPICS
+from npu_tui.manual import TOPICS
 from npu_tui.mcp import server, tools
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server

@@ -10,7 +10,7 @@ from written import fields_of
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.streams import DONE, USAGE
-from npu_tui.manual.pages import TOPICS
+from npu_tui.manual import TOPICS
 from npu_tui.output.explain import (
     KINDS,
     WIDTH,

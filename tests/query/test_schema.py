@@ -12,7 +12,7 @@ from asking import FIXTURES, tables_at
 from measured import profile_at
 from msgspec import structs
 
-from npu_tui.manual.pages import page
+from npu_tui.manual import page
 from npu_tui.query.frames import TABLES
 from npu_tui.query.query import listed_tables, listing_text, table_listing
 from npu_tui.strings import LANGUAGES, say, speaking

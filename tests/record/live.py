@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from npu_tui.record.progress import Progress, RecordClock
+from npu_tui.record import Progress, RecordClock
 
 LIVE_JOB = Path(__file__).resolve().parents[2] / "fixtures" / "live_job.py"
 FASTER = 40.0

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli.main import main
+from npu_tui.record import RecordError
 from npu_tui.record.outputs import analysed, raw_below
-from npu_tui.record.progress import RecordError
 from npu_tui.strings import words
 from tests.record.live import FastClock, stages
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli.main import main
-from npu_tui.record.progress import RecordClock
+from npu_tui.record import RecordClock
 from tests.record.live import FASTER, LIVE_JOB, FastClock, live_job
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"

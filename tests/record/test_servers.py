@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.record.progress import Progress, RecordError, RecordRequest
+from npu_tui.record import Progress, RecordError, RecordRequest
 from npu_tui.record.serving import Daemon, Server, record_by_daemon, record_server, record_service
 from npu_tui.record.switch import Switch
 from tests.record.live import FastClock, daemon, http_server, stages

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from npu_tui.record import RecordError, RecordRequest, StoppedError
 from npu_tui.record.file_recording import job_of, record_by_file
 from npu_tui.record.outputs import StepMarks
-from npu_tui.record.progress import RecordError, RecordRequest, StoppedError
 from npu_tui.record.recording import Recorder, RecordingSource
 from npu_tui.record.switch import NAME, Switch
 from tests.record.live import FastClock, live_job, stages

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.record.progress import RecordClock, RecordError, RecordRequest
+from npu_tui.record import RecordClock, RecordError, RecordRequest
 from npu_tui.record.recording import Recorder, RecordingSource
 from npu_tui.record.switch import NAME, Switch
 from tests.record.live import stages

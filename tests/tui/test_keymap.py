@@ -9,7 +9,7 @@ from driving import SIZE, opened
 
 from npu_tui.cli.main import main
 from npu_tui.cli.options import known_settings
-from npu_tui.manual.pages import page
+from npu_tui.manual import page
 from npu_tui.settings import load_settings
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import BY_ID, COMMANDS, text_table
