@@ -337,7 +337,9 @@ def device_edges(
     fired = tasks.event[waits]
     lasted = tasks.end[waits] - tasks.start[waits] > 1_000
     after = tasks.end[waits] - tasks.end[fired]
-    builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)), wait=tasks.item[waits])
+    # Where an event had fired before, the wait lasted no longer than it does itself.
+    after = np.where(lasted, np.minimum(after, tasks.end[waits] - tasks.start[waits]), np.minimum(after, 0))
+    builder.add(end_node[fired], end_node[waits], after, wait=tasks.item[waits])
 
 
 def _made_by(points: HostPoints, thread: I64, time: I64, ends: I64) -> I64:

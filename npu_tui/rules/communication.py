@@ -51,7 +51,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
-from npu_tui.trace.arrays import F64, I64, in_groups
+from npu_tui.trace.arrays import F64, I64, BySlice, in_groups, summed
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.transfers import exchange_kernels
@@ -310,16 +310,22 @@ def data_sizes(facts: Facts) -> I64:
     return np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0] // times)
 
 
-def _start_costs(facts: Facts) -> F64:
+@once_per_device
+def start_costs(facts: Facts) -> F64:
     """What each collective takes beside waiting for ranks and moving data, ns: the usual of its group and type; (n,).
 
-    0 where no tasks tell.
+    It moves data for as long as communication.json says of its transports, one after another, else its tasks. 0 where
+    neither tells.
     """
     every, cost = facts.collectives, np.zeros(len(facts.collectives))
-    beside = every.elapsed - np.maximum(every.waited, 0) - every.timings.transit
+    told = [(each.item, each.time) for each in facts.inputs.transfers() if each.transport in ("SDMA", "RDMA")]
+    item, time = np.array(told, np.int64).reshape(-1, 2).T
+    row = BySlice(every.item, np.arange(len(every))).of(item)
+    moving = np.maximum(every.timings.transit, summed(row[row >= 0], time[row >= 0], len(every)))
+    beside = (every.elapsed - np.maximum(every.waited, 0) - moving).clip(0)
     kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
-    for equal in in_groups(np.where(every.timings.known, kind, -1)):
-        cost[equal] = max(float(np.median(beside[equal])), 0.0) if every.timings.known[equal[0]] else 0.0
+    for equal in in_groups(np.where(moving > 0, kind, -1)):
+        cost[equal] = float(np.median(beside[equal])) if moving[equal[0]] else 0.0
     return cost
 
 
@@ -327,7 +333,7 @@ def _start_costs(facts: Facts) -> F64:
 def many_small(facts: Facts) -> Draft | None:
     """Reductions of gradients in so many buckets that starting them takes long: in usual ones they start less often."""
     trace, slices = facts.trace, facts.trace.slices
-    every, items, start, size = facts.collectives, facts.collectives.item, _start_costs(facts), data_sizes(facts)
+    every, items, start, size = facts.collectives, facts.collectives.item, start_costs(facts), data_sizes(facts)
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))
     if not len(rows):
         return None

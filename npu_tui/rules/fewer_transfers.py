@@ -13,13 +13,14 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
-from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives
+from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives, start_costs
 from npu_tui.rules.compute import CUBE, lines_by
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import common
-from npu_tui.rules.parallelism import gathered_again, is_for, reduced_again
+from npu_tui.rules.parallelism import gathered_again, is_for, reduced_again, serial
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked, severity_of
+from npu_tui.rules.sequences import CHAIN_FROM
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import message
 
@@ -30,14 +31,16 @@ _DTYPES, _WIDE = ("data_type", "dtype"), ("FP32", "FLOAT", "FLOAT32")
 def needless(facts: Facts) -> tuple[Draft, ...]:
     """Collectives that could be left out, or move half as much.
 
-    Sums of gradients that a later pass makes again, broadcasts in every step, weights that are gathered twice; 32-bit
-    numbers where products compute in 16 bits, rows of an embedding without a gradient.
+    Sums of gradients that a later pass makes again, broadcasts in every step, weights that are gathered twice, sums of
+    next to nothing in each layer; 32-bit numbers where products compute in 16 bits, rows of an embedding without a
+    gradient.
     """
     every, starts = facts.collectives, facts.trace.slices.start
     sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
     repeated = len(np.unique(np.searchsorted(facts.repetitions, starts[every.item[sent]], "right")))
     found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
     found["gathered"] = gathered_again(facts)
+    found["small"] = _small(facts)
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
     spared[wide] = _moving(facts)[wide] // 2
@@ -46,6 +49,21 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     change = Change(tasks=shortened_collectives(facts, untouched))
     drafts.append(_spared(facts, "rows", every.item[untouched > 0], change))
     return tuple(draft for draft in drafts if draft is not None)
+
+
+def _small(facts: Facts) -> I64:
+    """The sums that kernels wait for one after another, and that take longer to start than to move anything.
+
+    They are no gradients, nor parts of a product: the statistics that SyncBatchNorm has in each layer.
+    """
+    every = facts.collectives
+    small = (
+        serial(facts)
+        & is_for(facts, "other")
+        & (start_costs(facts) > HALF * (every.elapsed - np.maximum(every.waited, 0)))
+    )
+    small &= np.array(["reduce" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
+    return every.item[small] if np.count_nonzero(small) >= CHAIN_FROM * facts.count else every.item[:0]
 
 
 def _wide(facts: Facts) -> Bools:
@@ -62,9 +80,10 @@ def _wide(facts: Facts) -> Bools:
 
 
 def _moving(facts: Facts) -> I64:
-    """How long each collective takes once all ranks have come, ns; (n,)."""
+    """How long each collective moves data, once all ranks have come and it has started, ns; (n,)."""
     every = facts.collectives
-    return facts.length(every.item) - np.maximum(every.waited, 0)
+    moving = facts.length(every.item) - np.maximum(every.waited, 0) - start_costs(facts)
+    return np.rint(moving).astype(np.int64).clip(0)
 
 
 def _untouched_rows(facts: Facts) -> I64:
@@ -141,6 +160,7 @@ _ADVICE = {
     "gathered": "gather_once",
     "wide": "reduce_half",
     "rows": "sparse_embedding",
+    "small": "fewer_sums",
 }
 
 RULES: tuple[Rule, ...] = (

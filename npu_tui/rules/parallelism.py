@@ -265,6 +265,11 @@ def purposes(facts: Facts) -> I64:
             # With sequence parallelism the group gathers what its sums scatter.
             gathered = purpose == PURPOSES.index("weights")
             purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")
+    # What is summed as often, and as much, before the pass backward is none either: the statistics of a norm.
+    size = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
+    like = lane.astype(np.int64) * (int(size.max(initial=0)) + 1) + size
+    others = like[summing & (purpose == PURPOSES.index("other"))]
+    purpose[summing & (purpose == PURPOSES.index("gradients")) & np.isin(like, others)] = PURPOSES.index("other")
     return purpose
 
 

@@ -25,7 +25,7 @@ class Training:
         self.trace, self.rows = ByHand(), list[dict[str, object]]()
         self.at, self.free, self.links, self.begun = 0.0, 0.0, 0, 0.0
         self.settings: dict[str, str] = {}
-        self.ranks = [0]
+        self.ranks, self.moved = [0], dict[str, object]()
 
     def run(
         self, kind: str, length: float, shapes: str = "512,512;512,512", out: str = "512,512", dtype: str = "FLOAT16",
@@ -58,9 +58,18 @@ class Training:
         self.rows.append(cells)
         self.at, self.free = self.at + 10, begin + length
 
-    def collective(self, name: str, length: float, dtype: str = "FP32", count: int = 1 << 24) -> None:
-        """A collective that everything after it waits for."""
-        self.trace.group(f"{name}__021_{len(self.trace.events)}_1", self.free, length)
+    def collective(
+        self, name: str, length: float, dtype: str = "FP32", count: int = 1 << 24, moving: float | None = None
+    ) -> None:
+        """A collective that everything after it waits for; communication.json says how long it is ``moving`` data."""
+        name = f"{name}__021_{len(self.trace.events)}_1"
+        if moving is not None:
+            told = {"Start Timestamp(us)": float(self.trace._ts(self.free)), "Elapse Time(ms)": length / 1000}
+            moved = {"Transit Size(MB)": 0.004, "Transit Time(ms)": moving / 1000}
+            self.moved[name + "@7"] = {
+                "Communication Time Info": told, "Communication Bandwidth Info": {"SDMA": moved}
+            }  # fmt: skip
+        self.trace.group(name, self.free, length)
         self.trace.events[-1]["args"] = {"data_type": dtype, "count": count, "alg_type": "MESH"}
         self.free += length
 
@@ -78,6 +87,9 @@ class Training:
             writer = csv.DictWriter(file, list(self.rows[0]))
             writer.writeheader()
             writer.writerows(self.rows)
+        if self.moved:
+            steps = {"step1": {"p2p": {}, "collective": self.moved}}
+            (profile / "ASCEND_PROFILER_OUTPUT" / "communication.json").write_text(json.dumps(steps))
         metadata = {"ENV_VARIABLES": self.settings, "parallel_group_info": {"7": {"global_ranks": self.ranks}}}
         (profile / "profiler_metadata.json").write_text(json.dumps(metadata))
         return [row for row in profile_at(profile).findings.findings if row.severity not in ("info", "low")]
@@ -247,6 +259,16 @@ def embedded(job: Training, number: int) -> None:
     job.collective("hcom_allReduce_", 1000, "FP16", 32000 * 512)
 
 
+def statistics(job: Training, number: int) -> None:
+    """Sums of a few numbers behind each layer, in both passes: starting them takes nearly all of their time."""
+
+    def summed(job: Training, link: str) -> None:
+        job.run("BNTrainingReduce", 20, "512,512", op="aten::batch_norm", trained=link)
+        job.collective("hcom_allReduce_", 60, "FP32", 1000, moving=1)
+
+    passes(job, number, summed)
+
+
 def convolved(job: Training, number: int) -> None:
     """Convolutions in 32 bits, and nothing in 16."""
     for op, kind in (("aten::conv2d", "Conv2D"), ("ConvolutionBackward0", "Conv2DBackpropFilter")):
@@ -277,6 +299,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
+        (statistics, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
         (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
