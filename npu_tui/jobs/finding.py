@@ -27,6 +27,7 @@ JOB_FINDINGS = (
     Kind("LINK.SLOW", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
     Kind("LINK.PORT", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
     Kind("LINK.RING", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
+    Kind("GROUP.HOSTS", "communication", "job", pages=(pages.ANALYZE,), words=("group",)),
     Kind("GROUP.SIZES", "communication", "job", words=("group",)),
     Kind("ROLE.TAIL", "compute", "job"),
     Kind("ROLE.SLOW", "compute", "job"),

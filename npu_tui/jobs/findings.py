@@ -19,7 +19,7 @@ from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
-from npu_tui.jobs.rings import in_less, ring_findings
+from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
@@ -50,7 +50,8 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     uneven = _uneven(job) if not hot else []
     hot |= {rank for finding in uneven for rank in finding.ranks}
     findings = [*experts, *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
-    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job), *ring_findings(job)]
+    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job)]
+    findings += [*ring_findings(job), *spread_findings(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
     findings = [*_lost_by_all(job, findings[0] if findings else None), *findings]

@@ -1,15 +1,15 @@
-"""Collectives that pass everything on in one ring over several hosts, and what they would take over all links."""
+"""Collectives over several hosts that need not be: in one flat ring, or of tensor groups, and what they cost."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.finding import Held, priced
-from npu_tui.jobs.job import Job
+from npu_tui.jobs.finding import Held, noted, priced
+from npu_tui.jobs.job import Group, Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.slowness import exposed_transfers
 from npu_tui.rules.model import Finding
@@ -92,10 +92,51 @@ def in_less(job: Job, ranks: Sequence[int], kind: str, keep: float) -> int:
 
     Of each only what a rank does not compute meanwhile gets shorter.
     """
-    blame = job.blamed
     groups = {group.name for group in job.groups if {*ranks} <= {*group.ranks}}
-    of_kind = np.array([group in groups and each == kind for group, each, _ in blame.met.table.kinds] or [False])
-    over = of_kind[blame.met.kind[blame.meeting]][blame.row]
-    moving = exposed_transfers(blame, [profile.busy for profile in job.ranks], over)
-    moved = moving * max(1 - keep, 0.0)
-    return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]
+    return _transfers_saved(job, {(group, kind): keep for group in groups})
+
+
+def _transfers_saved(job: Job, keep: Mapping[tuple[str, str], float]) -> int:
+    """What the job saves where collectives of a (group, type) move their data in ``keep`` of the time, ns."""
+    blame = job.blamed
+    spare = np.array([1 - keep.get((group, kind), 1.0) for group, kind, _ in blame.met.table.kinds] or [0.0]).clip(0)
+    of_arrival = spare[blame.met.kind[blame.meeting]][blame.row]
+    moving = exposed_transfers(blame, [profile.busy for profile in job.ranks], of_arrival > 0)
+    return job.savings.saved([job.savings.reduced_transfers((moving * of_arrival).astype(np.int64))])[0]
+
+
+def spread_findings(job: Job) -> list[Finding]:
+    """Tensor groups whose ranks send over the network: nothing hides what each layer sends there."""
+    host_of = {rank: number for number, host in enumerate(job.hosts) if host.known for rank in host.ranks}
+    own = [link.speed for link in job.links if host_of.get(link.source, -1) == host_of.get(link.target, -2)]
+    keep: dict[tuple[str, str], float] = {}
+    spread, speeds = list[Group](), [0.0, 0.0]
+    for group in job.groups if job.length else ():
+        hosts = len({host_of.get(rank) for rank in group.ranks})
+        links = [link for link in job.links if {link.source, link.target} <= {*group.ranks} <= {*host_of}]
+        network = [link for link in links if host_of[link.source] != host_of[link.target] and link.transport == "RDMA"]
+        if group.kind != "tp" or not network:
+            continue
+        spread.append(group)
+        for kind in {link.type for link in network} if own else ():
+            far = [link for link in network if link.type == kind]
+            near = [link for link in links if link.type == kind and host_of[link.source] == host_of[link.target]]
+            speeds = [float(np.median([link.speed for link in each] or own)) for each in (far, near)]
+            sizes = [max((link.size_mb for link in each), default=0.0) for each in (far, near)]
+            # In two phases each link of a mesh moves S / ranks: now of the ranks of a host, then of all of them.
+            # Without any in a host a ring over the hosts moves all but one part of S.
+            alone = sizes[1] / hosts if near else sizes[0] / (hosts - 1) * hosts / len(group.ranks)
+            keep[group.name, kind] = alone / speeds[1] / (sizes[0] / speeds[0] + sizes[1] / speeds[1])
+    if not spread:
+        return []
+    first, held = spread[0], Held.of_steps(job.length, job.steps)
+    most = min((sum(step.exposed for step in each.steps) for each in job.ranks if each.steps), default=0)
+    gain = min(_transfers_saved(job, keep), most)
+    args: dict[str, object] = {"ranks": [*first.ranks[:8]], "count": len(spread)}
+    args |= {"hosts": len({host_of[rank] for rank in first.ranks}), "speed": speeds[0], "usual": speeds[1]}
+    ranks = tuple(sorted({rank for group in spread for rank in group.ranks}))
+    if not keep:
+        return [noted("GROUP.HOSTS", ("job.spread.bare", "job.spread.unpriced"), ranks, "medium", **args)]
+    if gain < SEVERITY_MEDIUM.default * job.length:
+        return []
+    return [priced("GROUP.HOSTS", ("job.spread.title", "job.spread.detail"), ranks, gain, held, **args)]

@@ -149,6 +149,31 @@ def test_a_ring_over_all_hosts_is_told_with_what_all_links_would_take(target, fo
         assert each.gain_ns == pytest.approx((1 - keep) * steps * took, rel=0.01)
 
 
+@pytest.mark.parametrize(("near", "keep"), [(True, 16.0 / 20.0 / (32.0 / 20.0 + 16.0 / 5.0)), (False, None)])
+def test_a_tensor_group_over_two_hosts_costs_what_it_sends_over_the_network(near: bool, keep: float | None):
+    ms, took, steps = 1_000_000, 10_000_000, 3
+    ranks = []
+    for rank in range(4):
+        links = [LinkUse(rank, (rank + 2) % 4, "RDMA", "allReduce", 16.0, 5.0)]
+        links += [LinkUse(rank, rank ^ 1, "HCCS", "allReduce", 32.0, 20.0)] if near else []
+        begins = [EPOCH + step * 60 * ms + 50 * ms for step in range(steps)]
+        calls = [
+            RecordedCall("77", "allReduce", f"hcom_allReduce__077_{step}_1", str(step), step, start, start + took)
+            for step, start in enumerate(begins)
+        ]
+        ranks.append(
+            RankProfile(rank, Path(f"rank{rank}"), "trace", boot=EPOCH + rank // 2 * 10**12, counter=0,
+                        host_name=f"node{rank // 2}", calls=tuple(calls), links=tuple(links),
+                        groups={"tp": (0, 1, 2, 3)},
+                        steps=tuple(StepTime(str(step), 50 * ms, took, 0, 60 * ms) for step in range(steps)))
+        )  # fmt: skip
+    (found,) = (each for each in job_findings(Job(Path("job"), ranks)) if each.id == "GROUP.HOSTS")
+    assert words(found.title).startswith("the tensor group of ranks 0, 1, 2 and 3 is spread over 2 hosts: ")
+    assert found.gain_ns == (None if keep is None else pytest.approx((1 - keep) * steps * took, rel=0.01))
+    of_data = [replace_link(each, groups={"dp": (0, 1, 2, 3)}) for each in ranks]
+    assert not [each for each in job_findings(Job(Path("job"), of_data)) if each.id == "GROUP.HOSTS"]
+
+
 def test_a_link_that_is_slow_now_and_then_is_no_slow_link():
     every = linked(4, speed(random.Random(1)))
     pair = [replace_link(use, calls=32, slow=12, slow_speed=1.7) for use in every if {use.source, use.target} == {0, 2}]
