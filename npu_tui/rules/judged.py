@@ -1,16 +1,22 @@
-"""Which time of a device is judged: a window of its trace, its steps, and not what nobody asked it for."""
+"""Which time of a device is judged: a window of its trace, its steps, and not what nobody asked it for.
+
+A server has nothing to do where the thread that launches waits for a request, or its engine is not called.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from npu_tui.analysis.calls import profiler_work
-from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.drains import launches_in
 from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.limits import COPY_NS, LONG_NS
 from npu_tui.analysis.overlap import DevicePart
-from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
 from npu_tui.rules.inputs import NOTHING, Inputs, Span, TraceSlices, common, length_of, together, without
@@ -18,7 +24,68 @@ from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import clipped, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.once import ValueCache, once
+
+# Frames of Python that wait for input: a socket, a queue, a pipe, an event loop with nothing to do.
+_WAITS = re.compile(
+    r"<(?:method|built-in (?:method|function)) '?(?:poll|select|select\.select|epoll|kqueue|control|accept|recv\w*)\b"
+    r"|<method 'get' of '_queue\.SimpleQueue'"
+    r"|selectors\.py\(\d+\): select|socket\.py\(\d+\): (?:accept|readinto)|queues?\.py\(\d+\): _?get\b"
+    r"|connection\.py\(\d+\): (?:wait|_?poll|_?recv\w*)|zmq/\S+\(\d+\): (?:poll|recv\w*)"
+    r"|shm_broadcast\.py\(\d+\): (?:acquire_read|dequeue)"
+)
+_OF_DATA = re.compile(r"dataloader|torch/utils/data", re.IGNORECASE)  # frames below which such waits are for a batch
+_FAR_LONGER = 10  # pauses of a server without requests exceed the usual one between two steps so many times
+
+
+def _request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[tuple[int, int, int]]:
+    """Waits for a request on ``threads``, ``least`` ns or longer: start, end (the clock of the host) and slice."""
+    wanted = set(threads)
+    lanes = [lane for lane in trace.lanes if lane.tid in wanted]
+    slices = trace.slices
+    items = named_in(trace, lanes, lambda name: _WAITS.search(name) is not None)
+    items = items[slices.end[items] - slices.start[items] >= least]
+    if not len(items):
+        return []
+    data = named_in(trace, lanes, lambda name: _OF_DATA.search(name) is not None)
+    below = union(slices.start[data], slices.end[data])
+    # The innermost frame says what is waited for; those around it are as long.
+    items = items[np.lexsort((slices.end[items], -slices.start[items]))]
+    waits: list[tuple[int, int, int]] = []
+    for item in items.tolist():
+        start, end = int(slices.start[item]), int(slices.end[item])
+        if waits and end > waits[-1][0]:
+            continue
+        at = int(np.searchsorted(below[0], start, "right")) - 1
+        if at < 0 or below[1][at] < end:
+            waits.append((start, end, item))
+    return waits[::-1]
+
+
+def _request_pauses(start: I64, end: I64, begins: Bools, least: float) -> list[tuple[int, int]]:
+    """Pauses between steps of an engine, by ``start`` and ``end``, in which it may have no request; the times of each.
+
+    They are far longer than usual and ``least`` ns at least, and the step behind ``begins`` with a new request.
+    """
+    if len(start) < 2:
+        return []
+    gaps = start[1:] - np.maximum.accumulate(end)[:-1]
+    long = np.flatnonzero(begins[1:] & (gaps >= max(least, _FAR_LONGER * float(np.median(gaps)))))
+    return [(int(start[k + 1] - gaps[k]), int(start[k + 1])) for k in long.tolist()]
+
+
+def _begin_anew(kinds: Sequence[str | None]) -> Bools:
+    """Which steps of these ``kinds`` begin with a new request; (n,).
+
+    A prefill follows on other work: a request that is being served would go on; beside a dummy batch there is none.
+    """
+    pairs = pairwise((None, *kinds))
+    return np.array(
+        [None not in pair and ("dummy" in pair or (pair[1] == "prefill" and pair[0] != "prefill")) for pair in pairs],
+        np.bool_,
+    )
+
 
 _PREFILL = 2.0
 """A prefill computes so many times as long as the usual step."""
@@ -231,10 +298,11 @@ class JudgedTime(TraceSlices):
         busy = length_of(self.cut(self.busy)) / self.count if known else 0
         threads = {self.trace.lanes[number].tid for number in lanes}
         least = max(busy, LONG_NS)
-        waits = request_waits(self.trace, threads, least)
+        waits = _request_waits(self.trace, threads, least)
         if waits or not self.is_serving:
             return waits
-        return [(*pause, -1) for pause in request_pauses(*self._passes(), least, self._calls_within)]
+        pauses = _request_pauses(*self._passes(), least)
+        return [(*pause, -1) for pause in pauses if not self._calls_within(*pause)]
 
     def _passes(self) -> tuple[I64, I64, Bools]:
         """Start and end of every step of the engine, on the host's clock, and whether a new request begins with it."""
@@ -242,7 +310,7 @@ class JudgedTime(TraceSlices):
             called = [step for step in self.inputs.steps if step.engine is not None and step.item >= 0]
             items = np.array([step.item for step in called], np.int64)
             told = [None if step.engine is None else step.engine.kind for step in called]
-            return self.trace.slices.start[items], self.trace.slices.end[items], begin_anew(told)
+            return self.trace.slices.start[items], self.trace.slices.end[items], _begin_anew(told)
         # Of a step that only its kernels tell, much more work than usual is a prefill.
         start, busy = self.rhythm.starts, self.busy
         until = np.append(start[1:], busy[1][-1])
@@ -251,7 +319,7 @@ class JudgedTime(TraceSlices):
         kinds = np.where(work >= _PREFILL * np.median(work), "prefill", "decode").tolist()
         # Where frames are recorded none of them waits. Without them a request may come with its keys and values, from
         # another server that did its prefill.
-        begins = begin_anew(kinds) if self._has_frames else np.ones(len(start), np.bool_)
+        begins = _begin_anew(kinds) if self._has_frames else np.ones(len(start), np.bool_)
         return start - self.floor, end - self.floor, begins
 
     def _calls_within(self, low: int, high: int) -> bool:

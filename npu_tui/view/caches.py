@@ -14,10 +14,9 @@ from npu_tui.trace.model import Rows, Trace
 from npu_tui.view.bars import NameLadders
 from npu_tui.view.curves import DrawnArea, StepCurve, counter_curve
 from npu_tui.view.grid import Grid
-from npu_tui.view.levels import Cover
+from npu_tui.view.levels import Cover, LossIndex, Minimap
 from npu_tui.view.links import LinkIndex, links_of_slice
 from npu_tui.view.margins import gutter_row
-from npu_tui.view.minimap import LossIndex, Minimap
 from npu_tui.view.path_lane import PathLane, RowMarks
 from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import Chart, Scene, ScreenRow

@@ -11,9 +11,9 @@ from npu_tui.trace.text import cell_count, drawable, duration_text
 from npu_tui.view.bars import points
 from npu_tui.view.caches import Frame, SceneCache
 from npu_tui.view.grid import SPACE, Attr, Grid
+from npu_tui.view.levels import draw_losses
 from npu_tui.view.links import draw_strip
 from npu_tui.view.margins import Ticks, anchor_text, draw_ruler, range_columns
-from npu_tui.view.minimap import draw_losses
 from npu_tui.view.paired import PairRows, draw_pair_rows
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import BASE, ComparedPair, FindingMark, Scene, ViewState

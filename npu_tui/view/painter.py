@@ -16,8 +16,7 @@ from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, curve_value, draw_curve, ink_of
 from npu_tui.view.grid import Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
-from npu_tui.view.lines import draw_lines, joined_lines
-from npu_tui.view.links import LaneArea, path_lines, selection_lines, view_lines
+from npu_tui.view.links import LaneArea, draw_lines, joined_lines, path_lines, selection_lines, view_lines
 from npu_tui.view.margins import Ticks, busy_text, find_ticks, gutter_width, offset_text, range_columns
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks

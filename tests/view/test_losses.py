@@ -12,8 +12,8 @@ from npu_tui.load.load import load
 from npu_tui.profile.scene import make_scene
 from npu_tui.view.caches import Frame
 from npu_tui.view.grid import Grid
+from npu_tui.view.levels import LossIndex, draw_losses
 from npu_tui.view.margins import gutter_width
-from npu_tui.view.minimap import LossIndex, draw_losses
 from npu_tui.view.overview import draw_findings, mark_at
 from npu_tui.view.painter import compose
 from npu_tui.view.palette import Ink

@@ -2,7 +2,7 @@ import numpy as np
 from builders import bars, levels_of, make_trace
 
 from npu_tui.view.grid import Grid
-from npu_tui.view.minimap import Minimap
+from npu_tui.view.levels import Minimap
 from npu_tui.view.palette import Ink
 from npu_tui.view.viewport import Viewport
 
