@@ -11,6 +11,7 @@ from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.replay import NO_CHANGE, Change
 from npu_tui.jobs.model import RankFinding
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.host_pauses import pauses_behind_peers
 from npu_tui.rules.host_work import work_behind_peers
 from npu_tui.rules.model import Finding
 from npu_tui.trace.intervals import covered_within, union
@@ -44,14 +45,16 @@ def _by_step(profile: Profile, change: Change) -> tuple[int, ...]:
 
 
 def _behind_peers(profile: Profile, known: set[Hashable]) -> list[RankFinding]:
-    """Work of the host, but what is ``known``, that takes no longer than the rank waits for others: it has no gain."""
+    """Work and pauses of the host, but what is ``known``, shorter than the rank waits for others: no gain alone."""
     found = []
     for facts in profile.facts if len(profile.facts) == 1 else ():
-        for draft in work_behind_peers(facts):
+        pauses = pauses_behind_peers(facts)
+        drafts = [("HOST.WORK", draft) for draft in work_behind_peers(facts)]
+        for id, draft in (*drafts, *([("HOST.PAUSE", pauses)] if pauses is not None else [])):
             line = next(((code.file, code.line) for code in draft.code_lines), None)
             freed, advice = round((draft.most or 0) / facts.count), draft.advice or ()
             by_step = _by_step(profile, draft.change or NO_CHANGE)
-            row = RankFinding("HOST.WORK", 0, draft.title, "dispatch", line, facts.count, True, freed, advice, by_step)
+            row = RankFinding(id, 0, draft.title, "dispatch", line, facts.count, True, freed, advice, by_step)
             found += [row] if row.about not in known else []
     return found
 

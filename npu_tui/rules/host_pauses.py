@@ -9,17 +9,28 @@ import numpy as np
 from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.host_owners import WORK_NS
-from npu_tui.analysis.limits import AWAKE_NS, HALF, NOTABLE, PLACES
-from npu_tui.analysis.replay import Change, HostCut
+from npu_tui.analysis.limits import AWAKE_NS, HALF, NEARLY_ALL, NOTABLE, PLACES
+from npu_tui.analysis.path import Owner
+from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
+    SYNC_SHARE,
     waited_copies,
     without_all,
 )
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, cost_of, is_frame, reach_of, span_of, waiting, works
+from npu_tui.rules.host_work import (
+    change_of,
+    cost_of,
+    is_frame,
+    reach_of,
+    span_of,
+    waiting,
+    works,
+    works_behind_peers,
+)
 from npu_tui.rules.inputs import (
     GARBAGE_COLLECTION,
     NOTHING,
@@ -52,7 +63,15 @@ _UNSEEN = ("pause_look", "pause_record", "gc_record")
 @once_per_device
 def pauses(facts: Facts) -> Draft | None:
     """Long times in which the host launches nothing and records nothing: it is not slow, it pauses."""
-    owners = works(facts)["HOST.PAUSE"]
+    return _pauses(facts, works(facts)["HOST.PAUSE"])
+
+
+def pauses_behind_peers(facts: Facts) -> Draft | None:
+    """The pauses that would hold up a rank that waits for others if these came in time; ``most`` is their gain."""
+    return _pauses(facts, works_behind_peers(facts).get("HOST.PAUSE", ()), in_time=True)
+
+
+def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> Draft | None:
     change = _uncollected(facts, change_of(owners))
     silent = span_of(facts, change)
     removes = common(waiting(facts), silent)
@@ -71,9 +90,9 @@ def pauses(facts: Facts) -> Draft | None:
     copied = _copying(facts, removes)
     if len(copied[0]):
         change, removes = change | without_all(facts, copied), together(removes, common(waiting(facts), copied), copied)
-    cost = cost_of(facts, change, removes)
+    cost = (facts.freed(facts.judged(change)) or 0) if in_time else cost_of(facts, change, removes)
     share = facts.share(cost)
-    if share < facts.limits[SEVERITY_MEDIUM]:
+    if share < facts.limits[SYNC_SHARE if in_time else SEVERITY_MEDIUM]:
         return None
     length = removes[1] - removes[0]
     told = length >= NOTABLE * length.max()  # the gaps between kernels that it leaves are no pauses
@@ -83,6 +102,10 @@ def pauses(facts: Facts) -> Draft | None:
     place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
     beside = None if copies else beside
     form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
+    own = sorted(_long_pauses(owner) for owner in owners)
+    if form == "_in" and own[-1] < NEARLY_ALL * sum(own):
+        form, place = "_spread", ""
+        words["places"] = sum(time > NOTABLE * own[-1] for time in own)
     lines = [owner.where for owner in owners[:PLACES]]
     if beside is not None:
         place, lines = line_of(beside[0]), [beside[0], *lines]
@@ -91,22 +114,30 @@ def pauses(facts: Facts) -> Draft | None:
         words["frame"] = place
     if form == "_within":
         words["frame"] = short_call(first.name)
-    detail = f"finding.pause.detail{copies or form * (form in ('_beside', '_within'))}"
+    detail = f"finding.pause.detail{copies or form * (form != '_in')}"
+    nowhere = form in ("_within", "_spread")
     look = "pause_thread" if beside is not None else "pause_look"
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
         message(detail, share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise("binding", "gc_record") if form == "_within" else advise(look) if place else advise(*_UNSEEN),
+        advise("binding", "gc_record") if nowhere else advise(look) if place else advise(*_UNSEEN),
         removes,
         confidence="medium",
-        code_lines=() if form == "_within" else tuple(dict.fromkeys(line for line in lines if line is not None)),
+        code_lines=() if nowhere else tuple(dict.fromkeys(line for line in lines if line is not None)),
         change=change,
         verdict=message(f"finding.pause.verdict{form}", **words),
-        anywhere=form == "_within",
+        anywhere=nowhere,
+        most=cost if in_time else None,
         reach=reach_of(facts),
     )
+
+
+def _long_pauses(owner: Owner) -> int:
+    """How long ``owner`` pauses, ns, without what is as short as launching."""
+    length = [cut.span[1] - cut.span[0] for cut in (owner.change or NO_CHANGE).host]
+    return sum(int(times[times >= WORK_NS].sum()) for times in length)
 
 
 def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:

@@ -283,14 +283,20 @@ def host_work(facts: Facts) -> tuple[Draft, ...]:
     return tuple(draft for draft in drafts if draft is not None)
 
 
-def work_behind_peers(facts: Facts) -> tuple[Draft, ...]:
-    """What would hold up the launches of a rank that waits for others if these came in time; ``most`` is its gain."""
+@once_per_device
+def works_behind_peers(facts: Facts) -> dict[str, tuple[Owner, ...]]:
+    """``works`` of the run in which no other rank comes late; empty where this rank hardly waits for others."""
     late = Change(in_time=frozenset() if facts.replay is None else facts.replay.late)
     if facts.replay is None or facts.share(facts.replay.gain(facts.judged(late))) < facts.limits[SEVERITY_MEDIUM]:
-        return ()
+        return {}
     path = critical_path(facts.replay, late)
     found = owners_of(facts.replay, facts.inputs.types_of, path, facts.judged, late)
-    every = _by_line(facts, _by_rule(facts, found.owners)["HOST.WORK"])[:PLACES]
+    return _by_rule(facts, found.owners)
+
+
+def work_behind_peers(facts: Facts) -> tuple[Draft, ...]:
+    """What would hold up the launches of a rank that waits for others if these came in time; ``most`` is its gain."""
+    every = _by_line(facts, works_behind_peers(facts).get("HOST.WORK", ()))[:PLACES]
     drafts = [_work(facts, owner, in_time=True) for owner in every]
     return tuple(draft for draft in drafts if draft is not None)
 

@@ -15,16 +15,22 @@ from causes import ALL
 from jobs import by_id, check, facts_of, first_of, job, measured, put
 from launcher import Launcher
 from measured import profile_at
+from msgspec import structs
 from situations import SITUATIONS, Trouble, Uneven
 from trace_writer import TraceWriter
 from troubled import TROUBLED
 from written import text_report
 
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.path import Owner
+from npu_tui.analysis.replay import Change, HostCut
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.output.report import report
 from npu_tui.profile.parts import WHOLE_TRACE, select_step
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.host_pauses import _pauses
+from npu_tui.rules.host_work import works
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.model import Evidence
@@ -230,6 +236,27 @@ def test_a_pause_without_a_record() -> None:
     assert check("HOST.PAUSE", facts_of(job("slow_python"))) is None
     assert check("HOST.PAUSE", facts_of(job("collection"))) is None  # the collection is recorded
     assert check("HOST.PAUSE", facts_of(job("loader"))) is None
+
+
+def test_pauses_now_at_one_line_now_at_another_are_of_no_line() -> None:
+    paused = replace(TROUBLED["slow_python"], seed=3, with_stack=False)
+    facts = facts_of(measured(replace(paused, slow_lines=(replace(paused.slow_lines[0], extra_ns=12_000_000),))))
+    (whole,) = [owner for owner in works(facts)["HOST.PAUSE"] if owner.gain]
+    cut = max(whole.change.host, key=lambda cut: (cut.span[1] - cut.span[0]).max())
+    long = np.flatnonzero(cut.span[1] - cut.span[0] > 5_000_000)
+    assert len(long) > 1
+
+    def at(line: int, chosen: slice) -> Owner:
+        span = cut.span[0][long[chosen]], cut.span[1][long[chosen]]
+        change = Change(host=(HostCut(cut.thread, span),))
+        return structs.replace(whole, where=CodeLine("train.py", line, "fit"), calls=("fit",), change=change)
+
+    one = _pauses(facts, (at(3, slice(None)),))
+    several = _pauses(facts, (at(3, slice(0, None, 2)), at(9, slice(1, None, 2))))
+    assert "in train.py:3 in fit()" in words(one.title)
+    assert "at 2 places of the program" in words(several.title)
+    assert (several.code_lines, several.anywhere) == ((), True)
+    assert "whatever line it is at" in words(several.detail)
 
 
 @pytest.mark.parametrize(
