@@ -24,7 +24,8 @@ from npu_tui.analysis.service_steps import Cycle, Steps
 from npu_tui.analysis.service_timeline import ServiceTimeline, Stalls
 from npu_tui.trace.arrays import F64, I64, Bools
 
-_HOSTED = Cycle.schedule, Cycle.prepare, Cycle.sampling, Cycle.bubble  # in which the host works, or nothing does
+_HOSTED = Cycle.schedule, Cycle.prepare, Cycle.forward, Cycle.sampling, Cycle.bubble  # the host works, or may do so
+_HOST = np.array([1, 1, 1, 0, 0])  # the host's time grows with these columns of what steps compute, not with context
 _ROUNDS = 4  # fits of a cost and of what is far from it in turn
 _MOST = 300  # moments of an engine whose rhythm is looked for: those of a long recording repeat it
 
@@ -56,18 +57,12 @@ def held_in(found: ServiceTimeline, under_way: Bools) -> I64:
             held[mine, Cycle.schedule] = np.where(times > max(FAR_LONGER * usual, step), times - usual, 0)
         if len(mine) < FEWEST or not apart:
             continue
-        usual = float(np.median(steps.forward[mine]))
-        held[mine, Cycle.forward] = _longer(work[mine], steps.forward[mine], FAR_LONGER * usual)
-        alone = work[mine] * [
-            1,
-            1,
-            1,
-            0,
-            0,
-        ]  # their context costs the host nothing
+        held[mine, Cycle.forward] = _longer(work[mine], steps.forward[mine], step, sized=True)
+        alone = work[mine] * _HOST
         held[mine, Cycle.prepare] = _longer(alone, steps.cycle[mine, Cycle.prepare], step)
         for column in _HOSTED:
-            short[mine, column] = _longer(alone, steps.cycle[mine, column], NOTABLE * step, HALF)
+            of = work[mine] if column == Cycle.forward else alone
+            short[mine, column] = _longer(of, steps.cycle[mine, column], NOTABLE * step, HALF)
     if _ends_by_a_clock(steps, short):
         np.maximum(held, short, out=held)
     return held
@@ -80,10 +75,10 @@ def _shortest(time: I64, group: I64) -> I64:
     return np.where(group >= 0, least[group], time)
 
 
-def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL) -> I64:
+def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL, sized: bool = False) -> I64:
     """By how much ``time`` is longer than what ``work`` costs, where that is ``least`` and far more than usual; else 0.
 
-    What this share of times is off at the most is usual.
+    What this share of times is off at the most is usual; so is what most batches of a size take if ``sized``.
     """
     floor = max(int(LITTLE * least), 1)  # what takes no time at all is no measure of what is off
     time, found = time + floor, np.zeros(len(time), np.int64)
@@ -92,12 +87,21 @@ def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL) -> 
         if usual.sum() < FEWEST:
             break
         cost = fitted(work[usual], time[usual]).of(work)
-        cost *= np.maximum(_speed(time / np.maximum(cost, 1)), 1)  # where all are slow none is held up
+        ratio = time / np.maximum(cost, 1)  # where all are slow none is held up
+        cost *= np.maximum(_speed(ratio), np.maximum(_of_size(work, ratio), 1) if sized else 1)
         away = float(np.quantile(np.abs(time / np.maximum(cost, 1) - 1)[usual], usually))
-        found = np.where(time - cost > np.maximum(FAR_LONGER * away * cost, least), time - cost, 0).astype(np.int64)
+        far = time - cost > np.maximum(FAR_LONGER * away * cost, least)
+        found = np.where(far, time - cost, 0).astype(np.int64)
         if ((found == 0) == usual).all():
             break
     return found
+
+
+def _of_size(work: F64, ratio: F64) -> F64:
+    """The median of ``ratio`` (n,) among passes for as many requests, for which no graph may be captured; 1 of few."""
+    _, kind, every = np.unique(2 * work[:, 2] + (work[:, 1] > 0), return_inverse=True, return_counts=True)
+    parts = np.split(ratio[np.argsort(kind.ravel(), kind="stable")], np.cumsum(every)[:-1])
+    return np.array([float(np.median(part)) if len(part) >= ENOUGH else 1.0 for part in parts])[kind.ravel()]
 
 
 def _speed(ratio: F64) -> F64:
@@ -107,8 +111,10 @@ def _speed(ratio: F64) -> F64:
 
 
 def _ends_by_a_clock(steps: Steps, held: I64) -> bool:
-    """Whether what ``held`` (steps, 7) ends in a rhythm of its own, not in that of all steps."""
+    """Whether what ``held`` (steps, 7) ends in a rhythm of its own, not in that of all steps or of some in turn."""
     stalls = Stalls.of(steps, held)
+    if len(stalls.step) < ENOUGH or (np.diff(np.unique(stalls.step)) == 1).mean() > HALF:
+        return False
     beat = beat_of(stalls.end, steps.engine[stalls.step])
     return beat is not None and _agreement(_by_engine(steps.end, steps.engine), 1 / beat.period) < HALF
 
@@ -125,9 +131,10 @@ def beat_of(moments: I64, engine: I64) -> Beat | None:
 
     What a timer starts waits for the end of a step: only the phases have to agree.
     """
-    mine = [one[:_MOST] for one in _by_engine(moments, engine) if len(one) >= ENOUGH]
+    mine = [one[:_MOST] for one in _by_engine(moments, engine) if len(one) >= SOME]
     count = sum(map(len, mine))
-    if not mine or count < HALF * min(len(moments), _MOST):
+    # A phase of each engine and a period can be found for any few moments: more than these have to agree.
+    if count < len(mine) + 1 + SOME or count < HALF * min(len(moments), _MOST):
         return None
     usual = float(np.median(np.concatenate([np.diff(one) for one in mine])))
     span = max(float(np.ptp(one)) for one in mine)

@@ -84,6 +84,9 @@ def test_what_a_timer_starts_has_a_period(spread: int) -> None:
     assert beat.period == pytest.approx(400 * MS, rel=0.01)
     assert beat_of(np.sort(rng.integers(0, 20_000, (2, 30))).ravel() * MS, engine) is None
     assert beat_of(begin[:4] * MS, engine[:4]) is None
+    few = beat_of(np.array([0, 400, 800, 90, 490, 890]) * MS, np.repeat([0, 1], 3))  # one engine alone is no proof
+    assert few is not None
+    assert few.period == pytest.approx(400 * MS, rel=0.01)
 
 
 def test_a_host_without_cpu_until_the_end_of_a_period_is_throttled(tmp_path: Path) -> None:
@@ -92,6 +95,19 @@ def test_a_host_without_cpu_until_the_end_of_a_period_is_throttled(tmp_path: Pat
     assert first.title.code == "finding.service.stall_quota"
     assert first.title.args["period"] == pytest.approx(100 * MS, rel=0.001)
     assert all(other.severity == "info" for other in others)
+
+
+def test_passes_of_a_size_that_all_take_long_are_not_stuck(tmp_path: Path) -> None:
+    """A few passes hold up by little more than a step; those above the largest graph take that long each time."""
+    found = timeline(read_service(written(TROUBLES["healthy"].service, tmp_path)))
+    steps, size = found.steps, found.steps.size
+    forward, alone = steps.forward.copy(), steps.prompts == 0
+    held, large = np.flatnonzero(alone)[50:600:60], np.flatnonzero(alone & (size == np.quantile(size[alone], 0.97)))
+    assert 5 <= len(large) < len(forward) / 10
+    for chosen, stuck in ((held, len(held)), (large, 0)):
+        steps.cycle[:, Cycle.forward] = forward
+        steps.cycle[chosen, Cycle.forward] += 40 * MS
+        assert np.count_nonzero(held_in(found, size > 0)[:, Cycle.forward]) == stuck
 
 
 def test_what_is_loaded_piece_by_piece_is_not_told_of_what_grows_with_the_batch(tmp_path: Path) -> None:
