@@ -314,7 +314,8 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     late, others = waits.behind, waits.others
     previous = previous_same(trace.slices.lane[item])
     before = tasks.start[chosen] - tasks.end[chosen[np.maximum(previous, 0)]]
-    follow = _following(seen.taken(previous[seen.owner] >= 0), before, waits.late)
+    step = int(tasks.end.max() - tasks.start.min()) // steps if steps and len(chosen) else 0
+    follow = _following(seen.taken(previous[seen.owner] >= 0), before, waits.late, step)
     on_time = waits.arrivals.taken(~waits.arrivals.of(waits.late))
     last = on_time.taken(on_time.after > 0).last()
     other = np.full(len(chosen), UNKNOWN)
@@ -355,16 +356,17 @@ def _held_up_alike(tasks: DeviceTasks, collective: I64, longest: Arrivals) -> bo
     return waiting <= HALF * still
 
 
-def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:
+def _following(arrivals: Arrivals, before: I64, late: frozenset[int], step: int) -> set[int]:
     """The ``late`` ranks that are equally late at every collective, whatever this rank did ``before`` it (ns).
 
-    So are those that are hardly late, at all or most often for the work in between: they run the same code.
+    So are those that are hardly late, at all or most often for the work in between or a ``step`` (ns, 0: unknown), in
+    which it adds up: they run the same code.
     """
     ranks = set()
     for rank in late - {UNKNOWN}:
         arrivals_of_rank = arrivals.taken(arrivals.rank == rank)
         after, work = arrivals_of_rank.after, before[arrivals_of_rank.owner]
-        if (after <= TOGETHER_NS).all() or (after <= EVEN * work).mean() >= NEARLY_ALL:
+        if (after <= TOGETHER_NS).all() or (after <= EVEN * np.maximum(work, step)).mean() >= NEARLY_ALL:
             ranks.add(rank)
             continue
         if len(after) < SOME or after.min() < AS_LATE * float(np.median(after)):

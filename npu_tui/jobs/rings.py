@@ -90,7 +90,7 @@ def ring_findings(job: Job) -> list[Finding]:
 def in_less(job: Job, ranks: Sequence[int], kind: str, keep: float) -> int:
     """What the job saves where collectives of ``kind`` over all ``ranks`` move their data in ``keep`` of the time, ns.
 
-    Of each only what a rank does not compute meanwhile gets shorter.
+    What a rank computes meanwhile hides as much of a shorter one.
     """
     groups = {group.name for group in job.groups if {*ranks} <= {*group.ranks}}
     return _transfers_saved(job, {(group, kind): keep for group in groups})
@@ -101,8 +101,9 @@ def _transfers_saved(job: Job, keep: Mapping[tuple[str, str], float]) -> int:
     blame = job.blamed
     spare = np.array([1 - keep.get((group, kind), 1.0) for group, kind, _ in blame.met.table.kinds] or [0.0]).clip(0)
     of_arrival = spare[blame.met.kind[blame.meeting]][blame.row]
-    moving = exposed_transfers(blame, [profile.busy for profile in job.ranks], of_arrival > 0)
-    return job.savings.saved([job.savings.reduced_transfers((moving * of_arrival).astype(np.int64))])[0]
+    bare = exposed_transfers(blame, [profile.busy for profile in job.ranks], of_arrival > 0)
+    moved = np.minimum(exposed_transfers(blame, (), of_arrival > 0) * of_arrival, bare)
+    return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]
 
 
 def spread_findings(job: Job) -> list[Finding]:
