@@ -89,9 +89,8 @@ def _moving(facts: Facts) -> I64:
 def _untouched_rows(facts: Facts) -> I64:
     """How much of its transfer each sum of gradients takes for rows of an embedding that no rank's tokens touch, ns.
 
-    It is the one that follows the kernel of the gradient, whose indices are the tokens, and has hardly more. Gathering
-    rows instead moves those of each rank to all others. A table that the head multiplies by as well has a gradient in
-    all rows; (n,).
+    It follows the kernel of the gradient, whose indices are the tokens, and has as many bytes. Gathering rows instead
+    moves those of each rank to all others. A table that the head multiplies by too has a gradient in all rows; (n,).
     """
     table, every, starts = facts.kernel_table, facts.collectives, facts.trace.slices.start
     saved, size, moving = np.zeros(len(every), np.int64), data_sizes(facts), _moving(facts)
@@ -99,19 +98,23 @@ def _untouched_rows(facts: Facts) -> I64:
     sums = sums[np.argsort(starts[every.item[sums]], kind="stable")]
     adds = table.type.where(lambda kind: kind.lower().removeprefix("inplace").startswith("add"))
     added = {table.outputs.at(row) for row in np.flatnonzero(adds).tolist()}
-    for row in np.flatnonzero(table.type.where(lambda kind: kind.startswith("EmbeddingDenseGrad"))).tolist():
+    rows = np.flatnonzero(table.type.where(lambda kind: kind.startswith("EmbeddingDenseGrad")))
+    ends = table.start[rows] + table.duration[rows]
+    until = np.append(ends[1:], facts.trace.end)[: len(ends)]
+    for row, low, high in zip(rows.tolist(), ends.tolist(), until.tolist(), strict=True):
         read, made = (sides_of_shapes(column.at(row)) for column in (table.shapes, table.outputs))
-        at = int(np.searchsorted(starts[every.item[sums]], table.start[row] + table.duration[row]))
-        if len(read) < 2 or len(made[0]) != 2 or at >= len(sums) or table.outputs.at(row) in added:
+        if len(read) < 2 or len(made[0]) != 2 or table.outputs.at(row) in added:
             continue
-        one, groups = int(sums[at]), facts.inputs.setup.groups
-        ranks = len(ranks_of_group(facts.trace.lanes[int(facts.trace.slices.lane[every.item[one]])].name, groups))
-        # A ring moves all rows twice, and where they are gathered those of each rank once.
-        less = 1 - ranks * math.prod(read[1]) / (2 * made[0][0])
         width = SIZES.get((table.dtypes.at(row) or "").split(";")[0].strip().removeprefix("DT_"), 0)
-        part = math.prod(made[0]) * width / int(size[one])
-        if ranks > 1 and less > 0 and ALMOST_ALL <= part <= 1 / ALMOST_ALL:
-            saved[one] = int(moving[one] * min(part, 1.0) * less)
+        part, begin = math.prod(made[0]) * width / size[sums], starts[every.item[sums]]
+        # Sums of other gradients may still be waiting for their turn: that of the first layer is the last.
+        own = sums[(begin >= low) & (begin < high) & (part >= ALMOST_ALL) & (part <= 1 / ALMOST_ALL)]
+        for one in own[-1:].tolist():
+            lane = facts.trace.lanes[int(facts.trace.slices.lane[every.item[one]])].name
+            ranks = len(ranks_of_group(lane, facts.inputs.setup.groups))
+            # A ring moves all rows twice, and where they are gathered those of each rank once.
+            less = max(1 - ranks * math.prod(read[1]) / (2 * made[0][0]), 0.0)
+            saved[one] = int(moving[one] * less) if ranks > 1 else 0
     return saved
 
 
