@@ -33,7 +33,7 @@ _MOST = 300  # moments of an engine whose rhythm is looked for: those of a long 
 def held_in(found: ServiceTimeline, under_way: Bools) -> I64:
     """By how much longer than usual each part of a step's cycle took where that is no chance; else 0, (steps, 7).
 
-    It is where it is many times as long as usual and longer than a step: a pass or its inputs beside what they compute
+    It is where it is far longer than usual, and longer than a step: a pass or its inputs beside what they compute
     costs, a schedule beside others, a pause with requests ``under_way``. However short it is, what ends at the same
     moment of every period is none either.
 
