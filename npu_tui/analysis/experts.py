@@ -27,6 +27,9 @@ _FUSED = re.compile(
 )
 """Products and the exchange in one kernel: it waits for other ranks inside, so its time is not work alone."""
 _EXCHANGE = re.compile(r"MoeDistribute(?P<npu>Dispatch|Combine)|deep_ep.*(?P<gpu>dispatch|combine)", re.IGNORECASE)
+_ROUTING = re.compile(r"Moe(?:Init|Finalize)Routing|MoeToken(?:Un)?Permute", re.IGNORECASE)
+"""Kernels that put tokens into the order of their experts, once for each expert of a token, and back."""
+_MOST_EXPERTS = 64  # experts of one token: models have up to 22; a side beyond is none
 _ATTENTION = re.compile(r"attention|flash|mla_", re.IGNORECASE)
 _GRADIENT = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _LAST = re.compile(r"^ArgMax", re.IGNORECASE)
@@ -263,6 +266,24 @@ def _tokens(shapes: Coded) -> I64:
         sides = [tensor[0].strip() for tensor in inputs]
         rows.append(sum(map(int, sides)) if all(side.isdecimal() and len(side) < 12 for side in sides) else -1)
     return np.array([*rows, -1], np.int64)
+
+
+def routed_rows(kernels: KernelTable) -> int:
+    """How many rows, one for each expert of a token, go to experts in a pass; 0 where that differs or is unknown."""
+    routing = np.flatnonzero(kernels.type.where(lambda kind: _ROUTING.match(kind) is not None))
+    rows = {
+        _routed(kernels.shapes.values[code]) for code in np.unique(kernels.shapes.code[routing]).tolist() if code >= 0
+    }
+    return rows.pop() if len(rows) == 1 else 0
+
+
+def _routed(shapes: str) -> int:
+    """The rows that a kernel of such ``shapes`` routes: of a second tensor (tokens, experts), else of the first."""
+    tensors = [[decimal_number(side.strip()) or 0 for side in tensor.split(",")] for tensor in shapes.split(";")]
+    chosen = next((each for each in tensors[1:] if len(each) == 2 and each[1] <= _MOST_EXPERTS), None)
+    if chosen is not None:
+        return chosen[0] * chosen[1]
+    return tensors[0][0] if len(tensors[0]) == 2 else 0
 
 
 def _layers(pass_of: I64, backward: Bools) -> I64:

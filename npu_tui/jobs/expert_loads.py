@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import ALMOST_ALL, HALF
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, NOTABLE
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.job import Job
@@ -131,28 +131,54 @@ def hot_experts(job: Job) -> Hot | None:
     own = [load for load in layers if load.slowest == ranks[0]]
     dear = max((load.by_rank[ranks[0]] for load in own), default=0)
     their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
-    sooner = job.savings.reduced_transfers(_moved(job, balance, some))
+    sooner = job.savings.reduced_transfers(_moved(job, balance, some, balance.spare, "alltoallv"))
     work = Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))
     gain, alone = job.savings.saved([Reduction(less + sooner.before, sooner.tail), work])
     return Hot(kind, ranks, layers, their, gain, gain - alone)
 
 
-def _moved(job: Job, balance: Balance, some: Bools) -> I64:
-    """How much shorter the exchanges around ``some`` of the layers move evenly spread tokens, ns of each arrival.
+def _moved(job: Job, balance: Balance, some: Bools, of_rows: F64, kind: str) -> I64:
+    """How much shorter exchanges around ``some`` of the layers are without the share ``of_rows``, ns of each arrival.
 
-    They last as long as the rank with most tokens sends or receives; what the slowest transfer over a link does not
-    take of them is no matter of tokens, nor is any that is bound by latency.
+    Those whose type begins with ``kind`` last as long as the rank with most tokens sends or receives; what the slowest
+    transfer over a link does not take of them is no matter of tokens, nor is any that is bound by latency.
     """
-    uses = [use for each in job.ranks for use in each.links if use.type.lower() == "alltoallv" and use.speed > 0]
+    uses = [use for each in job.ranks for use in each.links if use.type.lower().startswith(kind) and use.speed > 0]
     longest = max((use.size_mb * 1e6 / use.speed for use in uses if use.size_mb >= LARGE_MB), default=0.0)
     spare = np.zeros(len(job.blamed.row))
     for arrival in (balance.arrival, balance.sent):
         known = some & (arrival >= 0)
-        spare[arrival[known]] = balance.spare[balance.row[known]]
-    kinds = np.array([kind.lower() == "alltoallv" for _, kind, _ in job.calls.kinds] or [False])
+        spare[arrival[known]] = of_rows[balance.row[known]]
+    kinds = np.array([each.lower().startswith(kind) for _, each, _ in job.calls.kinds] or [False])
     spare[~kinds[job.blamed.met.kind[job.blamed.meeting]][job.blamed.row]] = 0
     moving = exposed_transfers(job.blamed, [profile.busy for profile in job.ranks], spare > 0)
     return (np.minimum(moving, longest) * spare).astype(np.int64)
+
+
+class Padded(Struct, frozen=True):
+    """Experts that compute ``rows`` where only ``routed`` ones hold tokens; what the job saves without the rest, ns."""
+
+    rows: int
+    routed: int
+    gain: int
+
+
+def padded_experts(job: Job) -> Padded | None:
+    """How far experts are padded to a capacity; None where they are not, or the rows that hold tokens are unknown."""
+    balance = job.experts
+    if balance is None or not balance.padded:
+        return None
+    every = [profile.routed for profile in job.ranks if profile.experts]
+    routed, rows = sum(every) / len(every), int(balance.tokens[0])
+    if not all(every) or rows <= (1 + NOTABLE) * routed:
+        return None
+    share = 1 - routed / rows
+    less = np.zeros(len(job.blamed.row), np.int64)
+    less[balance.arrival] = ((balance.work + balance.beside) * share).astype(np.int64)
+    everywhere = np.ones(len(balance.row), np.bool_)
+    moved = _moved(job, balance, everywhere, np.full(len(job.blamed), share), "alltoall")
+    sooner = job.savings.reduced_transfers(moved)
+    return Padded(rows, round(routed), job.savings.saved([Reduction(less + sooner.before, sooner.tail)])[0])
 
 
 def explained_by_experts(job: Job) -> frozenset[int]:

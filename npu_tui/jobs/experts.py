@@ -28,11 +28,11 @@ class Balance(Struct, frozen=True, eq=False):
 
     ``rank`` is a place in ``Job.ranks``, ``row`` the exchange in ``Job.blamed``, ``arrival`` the rank's one in it,
     ``sent`` its arrival in the exchange before the products, -1 where no other rank is known in that.
-    ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``tokens`` their rows (-1:
-    unknown). ``less`` is what of the work is above the mean of the group by its load, not by its device or host;
-    negative below it. ``mean`` work, how much later each exchange begins (``cost``), who computes longest (``slowest``)
-    and which share of what most tokens take is above the mean (``spare``) are of the exchanges, (m,). ``padded``: all
-    ranks compute equally many rows in all of them.
+    ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``beside`` that of kernels
+    between the exchanges, ``tokens`` their rows (-1: unknown). ``less`` is what of the work is above the mean of the
+    group by its load, not by its device or host; negative below it. ``mean`` work, how much later each exchange begins
+    (``cost``), who computes longest (``slowest``) and which share of what most tokens take is above the mean
+    (``spare``) are of the exchanges, (m,). ``padded``: all ranks compute equally many rows in all of them.
     """
 
     rank: I64
@@ -41,6 +41,7 @@ class Balance(Struct, frozen=True, eq=False):
     sent: I64
     layer: I64
     work: I64
+    beside: I64
     tokens: I64
     start: I64
     end: I64
@@ -92,7 +93,7 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     load, most = tokens if (tokens >= 0).all() else fair, np.ones(len(blamed))
     np.maximum.at(most, row, load)
     spare = np.where(some, 1 - np.bincount(row, load, len(blamed)) / np.maximum(count, 1) / most, 0.0)
-    columns = rank, row, arrival, sent, layer, work, tokens, begun, end, even, times, sooner, slowest, spare
+    columns = rank, row, arrival, sent, layer, work, beside, tokens, begun, end, even, times, sooner, slowest, spare
     return Balance(*columns, padded)
 
 

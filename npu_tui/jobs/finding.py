@@ -21,6 +21,7 @@ JOB_FINDINGS = (
     Kind("RANK.HOST", "dispatch", "job", pages=(pages.BINDING,)),
     Kind("RANK.WANDER", "dispatch", "job", pages=(pages.GC,)),
     Kind("EXPERT.LOAD", "compute", "job"),
+    Kind("EXPERT.PADDED", "compute", "job"),
     Kind("EXPERT.SWAP", "compute", "job"),
     Kind("RANK.MISSING", "data", "job"),
     Kind("RANK.CLOCK", "data", "job", pages=(pages.PROFILER,), words=("clock_floor",)),

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64
-from npu_tui.jobs.expert_loads import LayerLoad, evened, explained_by_experts, hot_experts, layer_works, swaps_told
+from npu_tui.jobs.expert_findings import expert_findings, padding_findings, swap_findings
+from npu_tui.jobs.expert_loads import explained_by_experts
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
@@ -22,7 +23,7 @@ from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
-from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
+from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, severity_of
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
@@ -42,17 +43,17 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     if len(job.parts) > 1:
         return _of_roles(job)
     if not job.has_profiles:
-        return _swaps(job)
-    experts = _experts(job)
+        return swap_findings(job)
+    experts = expert_findings(job)
     # The ranks of a stage without profiles come late as the pipeline drains too. What a stage of one rank takes longer
     # than others is a matter of how the work is divided.
     hot = (explained_by_experts(job) if experts else frozenset()) | {*job.lost_stages} | alone_in_stage(job)
     uneven = _uneven(job) if not hot else []
     hot |= {rank for finding in uneven for rank in finding.ranks}
-    findings = [*experts, *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
+    findings = [*experts, *padding_findings(job), *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job)]
     findings += [*ring_findings(job), *spread_findings(job)]
-    findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
+    findings += [*role_findings(job.roles), *swap_findings(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
     findings = [*_lost_by_all(job, findings[0] if findings else None), *findings]
     return [*findings, *_missing(job), *_clocks(job), *_unpaired_calls(job)]
@@ -60,7 +61,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
 
 def _of_roles(job: Job) -> list[Finding]:
     """What is wrong within the roles; that nothing ties ranks which never meet is no news there."""
-    findings = [*role_findings(job.roles), *_swaps(job)]
+    findings = [*role_findings(job.roles), *swap_findings(job)]
     for part in job.parts:
         for row in job_findings(part, alone=False):
             if row.title.code != "job.clock.title":
@@ -73,55 +74,6 @@ def _of_roles(job: Job) -> list[Finding]:
 def _step_time(job: Job) -> Held:
     """What times of ``job`` are told of."""
     return Held.of_steps(job.length, job.steps)
-
-
-def _experts(job: Job) -> list[Finding]:
-    """Experts that get more tokens than others, so that ranks wait for those that hold them."""
-    hot = hot_experts(job)
-    if hot is None or not job.length or hot.gain < LEAST * job.length:
-        return []
-    steps = max(len(job.steps), 1)
-    layers = hot.their if hot.kind == "one" else hot.layers
-    ranks = tuple(job.ranks[place].rank for place in hot.ranks)
-    args: dict[str, object] = {
-        "rank": ranks[0], "ranks": list(ranks[:8]), "count": len(ranks),
-        "layers": runs_of([load.layer for load in layers]),
-        "waits": sum(load.cost for load in layers) / steps,
-        "uneven": max(load.uneven for load in layers),
-        "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,
-    }  # fmt: skip
-    places = sorted(layers, key=lambda load: -load.cost)[:PLACES]
-    evidence = tuple(place for load in places for place in _longest(job, load))
-    codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
-    found = priced("EXPERT.LOAD", codes, ranks, hot.gain, _step_time(job), evidence, **args)
-    if hot.exchanged < LITTLE * hot.gain:
-        return [found]
-    shorter = message("job.experts.exchanged", time=hot.exchanged / steps, **_step_time(job).words)
-    return [replace(found, detail=message("list.sentences", parts=[found.detail, shorter]))]
-
-
-def _swaps(job: Job) -> list[Finding]:
-    """The dumps of expert loads in which swaps of experts make the ranks most even, where that is notably more."""
-    loads = max(job.loads, key=evened, default=None)
-    if loads is None or evened(loads) < LITTLE:
-        return []
-    work = layer_works(job.parts[0])
-    title, *detail = swaps_told(loads, work)
-    rank, saves = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))], loads.saves(work) if job.length else None
-    gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
-    severity = "medium" if gain is None else severity_of(None, gain / job.length)
-    told = message("list.sentences", parts=detail)
-    return [Finding("EXPERT.SWAP", "compute", severity, title, told, gain_ns=gain, unit="run", ranks=(rank,))]
-
-
-def _longest(job: Job, load: LayerLoad) -> list[Evidence]:
-    """The pass in which the slowest rank of a layer computes longest for its experts."""
-    balance = job.experts
-    if balance is None:
-        return []
-    own = np.flatnonzero((balance.layer == load.layer) & (balance.rank == load.slowest))
-    longest = own[np.argmax(balance.work[own])]
-    return [Evidence(int(balance.start[longest]), int(balance.end[longest]), rank=job.ranks[load.slowest].rank)]
 
 
 def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:

@@ -454,6 +454,7 @@ class RankProfile(Struct, frozen=True):
 
     ``experts`` are what a trace shows of MoE layers, ns since 1970. ``paces`` tell how long its kernels take,
     ``host_paces`` the calls of CANN, ``clock`` the mean of the AI cores while they compute, MHz.
+    ``routed`` rows go to experts in every pass, 0 where that is not known.
     """
 
     rank: int
@@ -490,6 +491,7 @@ class RankProfile(Struct, frozen=True):
     paces: tuple[Pace, ...] = ()
     host_paces: tuple[Pace, ...] = ()
     clock: float | None = None
+    routed: int = 0
 
     def path_at(self, step: str) -> Path:
         """Where the profile of ``step`` lies; the first one where they are not told apart."""

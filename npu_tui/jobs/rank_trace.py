@@ -26,7 +26,7 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
-from npu_tui.analysis.experts import ExpertPass, Pace, exchanging, paces
+from npu_tui.analysis.experts import ExpertPass, Pace, exchanging, paces, routed_rows
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeued_launches, enqueue_of
 from npu_tui.analysis.operators import collective_type
@@ -207,6 +207,7 @@ def _with_paces(profile: RankProfile, measured: Profile) -> RankProfile:
         paces=paces(kernels, expert_layers_of(measured)),
         host_paces=_host_paces(measured),
         clock=_clock(measured.trace, kernels),
+        routed=routed_rows(kernels),
     )
 
 

@@ -11,7 +11,7 @@ from moe_jobs import TRANSFER, Load, Shape, measured, simulate
 from msgspec.structs import replace as replace_rank
 from written import fields_of, reasons
 
-from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes
+from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes, routed_rows
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import HeatSource
@@ -119,6 +119,36 @@ def test_exchanges_that_fill_a_link_last_as_long_as_the_rank_with_most_tokens(ho
     assert large[0] - small[0] == pytest.approx(spared, rel=0.1)
     assert "exchanges of tokens" in large[1]
     assert "exchanges of tokens" not in small[1]
+
+
+def test_a_capacity_that_tokens_do_not_fill_is_priced(tmp_path: Path):
+    job, _, _ = simulate("balanced", replace(SMALL, padded=True), 2, tmp_path)
+    ranks = [replace_rank(each, routed=6_666) for each in job.ranks]
+    first = job_findings(Job(job.path, ranks))[0]
+    assert first.id == "EXPERT.PADDED"
+    assert words(first.title).startswith(
+        "experts compute 9,999 rows where tokens fill 6,666 (padded to a capacity, 1.50 times as many)"
+    )
+    # A third of all products goes; the slowest rank of each layer decides, which is near the mean.
+    products = sum(row.most_work_us for row in EXPERT_LAYERS.records(job)) * 1_000 * SMALL.steps
+    assert first.gain_ns == pytest.approx(products / 3, rel=0.1)
+    for routed in (0, 9_800):
+        others = job_findings(Job(job.path, [replace_rank(each, routed=routed) for each in job.ranks]))
+        assert not [each for each in others if each.id == "EXPERT.PADDED"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "routed"),
+    [
+        ([("MoeInitRoutingV2", "4096,2560;4096,2")], 8_192),
+        ([("MoeFinalizeRouting", "8192,2560;4096,2560;4096,2"), ("MoeTokenPermute", "4096,2560;4096,2")], 8_192),
+        ([("MoeInitRouting", "8192,2560")], 8_192),
+        ([("MoeInitRouting", "8192,2560"), ("MoeInitRouting", "4096,2560")], 0),
+        ([("GroupedMatmul", "8192,2560;2560,64")], 0),
+    ],
+)
+def test_kernels_that_route_tokens_tell_how_many_rows_there_are(rows: list[tuple[str, str]], routed: int):
+    assert routed_rows(_table([(kind, at, 10, shapes) for at, (kind, shapes) in enumerate(rows)])) == routed
 
 
 def _table(rows: list[tuple[str, int, int, str]]) -> KernelTable:
