@@ -53,6 +53,7 @@ class JobPanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
+        self.add_class("-hidden")
         self._counts = {tab: 0 for tab in JOB_KEYS if tab not in RARE_TABS}  # until the job is read
 
     def share(self, height: int, above: int, more: int = 0) -> None:

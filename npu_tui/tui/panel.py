@@ -75,7 +75,7 @@ class Panel(Vertical):
         """The panel has another height."""
 
     def __init__(self) -> None:
-        super().__init__(classes="-hidden")
+        super().__init__()
         self.tab = self.FIRST
         self.table = Rows(self._sort, self._show_note)
         self.growth: Growth = "normal"

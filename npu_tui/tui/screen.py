@@ -243,8 +243,8 @@ class MainScreen(PanelScreen[Timeline]):
     def _arrange(self, size: Size) -> None:
         if size != self._arranged:
             self._arranged = size
-            self.show_head()
             self.panel.fit(size.height)
+            self.show_head()
 
     def show_head(self, anew: bool = True) -> None:
         """Fill the lines above the lanes; not ``anew`` only where they say something else."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from argparse import ArgumentParser
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,7 @@ from driving import Driver, opened
 
 from npu_tui.cli.options import add_place, start_of
 from npu_tui.load.load import load
+from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.exports import command_here, quoted
 from npu_tui.tui.flags import Flag, Flags, FlagSheet, identity_of
@@ -304,41 +309,41 @@ def test_lines_that_are_no_utf_8_stay_as_they_are(tmp_path: Path) -> None:
     assert [flag.name for flag in Flags(trace, path).all] == ["慢"]
 
 
-WRITER = """
-import random, sys
-from pathlib import Path
-from npu_tui.load.load import load
-from npu_tui.tui.flags import Flag, Flags
-name, draw = sys.argv[3], random.Random(sys.argv[3])
-flags, kept = Flags(load(Path(sys.argv[1])), Path(sys.argv[2])), []
-for number in range(25):
-    kept.append(Flag(int(name) * 1000 + number, int(name) * 1000 + number, f"{name}-{number}"))
-    flags.add(kept[-1])
-    if draw.random() < 0.3:
-        flags.delete(kept.pop(draw.randrange(len(kept))))
-    print(len(kept), flush=True)
-print(*(flag.name for flag in kept), flush=True)
-"""
+def write_flags(trace: Trace, file: Path, name: str, out: int) -> None:
+    """What a program of its own does, forked from this one: flags come and some go; ``out`` hears which it kept."""
+    draw, flags, kept = random.Random(name), Flags(trace, file), list[Flag]()
+    with open(out, "w") as told:
+        for number in range(25):
+            kept.append(Flag(int(name) * 1000 + number, int(name) * 1000 + number, f"{name}-{number}"))
+            flags.add(kept[-1])
+            if draw.random() < 0.3:
+                flags.delete(kept.pop(draw.randrange(len(kept))))
+            print(len(kept), file=told, flush=True)
+        print(*(flag.name for flag in kept), file=told)
 
 
 @pytest.mark.reached_from("npu_tui/tui/flags.py")
 def test_no_flag_of_several_writers_is_lost_though_one_of_them_is_killed(session, tmp_path: Path) -> None:
     file = tmp_path / "flags.txt"
     file.write_text("a remark of mine\n[another-trace] title\n1 ms  theirs\n")
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, session.scene.traces[0].path, str(file), name],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("1", "2", "3")
-    ]
-    for _ in range(10):
-        writers[0].stdout.readline()
-    writers[0].kill()
-    kept = {name for writer in writers[1:] for name in writer.communicate()[0].splitlines()[-1].split()}
-    writers[0].communicate()
-    assert [writer.returncode for writer in writers[1:]] == [0, 0]
+    writers, heard = [], []
+    with ExitStack() as files:
+        for name in ("1", "2", "3"):
+            read, write = os.pipe()
+            if not (writer := os.fork()):
+                try:
+                    write_flags(session.scene.traces[0], file, name, write)
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            os.close(write)
+            writers.append(writer)
+            heard.append(files.enter_context(open(read)))
+        for _ in range(10):
+            heard[0].readline()
+        os.kill(writers[0], signal.SIGKILL)
+        kept = {name for lines in heard[1:] for name in lines.read().splitlines()[-1].split()}
+    assert [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers] == [-signal.SIGKILL, 0, 0]
     flags = Flags(session.scene.traces[0], file)
     assert {flag.name for flag in flags.all if not flag.name.startswith("1-")} == kept
     assert sum(flag.name.startswith("1-") for flag in flags.all) >= 5
