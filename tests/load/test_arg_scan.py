@@ -11,6 +11,7 @@ from refusals import refused
 from npu_tui.load import args as arg_scan
 from npu_tui.load.args import json_args
 from npu_tui.load.load import load
+from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.args import Arg, always
 from npu_tui.trace.text import on_one_line
 
@@ -151,3 +152,12 @@ def test_what_stands_between_chunks_is_no_hit_and_not_looked_at_for_ever():
     data = b'"key": 1 "key" "key" "key": 2 "ke'
     assert arg_scan._chunks_with([b'"key"'], data, np.array([0, 20]), np.array([8, 9])) == [0, 1]
     assert arg_scan._chunks_with([b'"key"'], data, np.array([0, 29]), np.array([4, 4])) == []
+
+
+def test_names_of_rows_at_hand_match_whatever_their_case() -> None:
+    reader = TextArgs(['{"Batch Size": 4}', '{"Batch Size": 8, "Note": "two\\nlines"}', "no object"])
+    found = {
+        wanted: [place for part in reader.scan(np.arange(3), wanted) for place in part.places.tolist()]
+        for wanted in ((Arg("batch size", "=", "4"),), (Arg("note", "~", "two lines"),), (Arg("", "~", "8"),))
+    }
+    assert list(found.values()) == [[0], [1], [1]]
