@@ -100,7 +100,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=held.each(row.exposed))
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
         args |= {"steps": slow_steps.get(row.rank, 0), "all": len(job.steps)}
-        why = _why(job, row.rank, gain)
+        why = _why(job, (row.rank,), gain)
         args |= {"what": why or ""}
         title = "job.late.title" if kind == "outside" else "job.slow.title_by" if why else "job.slow.title"
         codes = title, f"job.slow.{kind}"
@@ -143,8 +143,8 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
                 for count, gain in enumerate(_gains(job, prefixes))
             ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
-            by = _cause_on_all(job, ranks, together)
-            args |= {"what": "" if by is None else _placed(by)}
+            by = _why(job, ranks, together)
+            args |= {"what": by or ""}
             codes = "job.several.title_by" if by else "job.several.title", "job.several.detail"
             findings.append(
                 priced("RANK.SLOW", codes, ranks, together, _step_time(job), _first_places(job, ranks), **args)
@@ -152,20 +152,25 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     return findings
 
 
-def _why(job: Job, rank: int, gain: int) -> Message | None:
-    """What makes ``rank`` slow by ``gain`` ns, for its title: its card, its host, or what its own profile finds."""
-    place = next((place for place, each in enumerate(job.ranks) if each.rank == rank), None)
-    if place is None:
+def _why(job: Job, ranks: Sequence[int], gain: int) -> Message | None:
+    """What makes ``ranks`` slow by ``gain`` ns, for their title: the card or host of each, or what their profiles find.
+
+    All of them have the same reason; the figures are those of the one that has least of it.
+    """
+    places = [place for place, each in enumerate(job.ranks) if each.rank in ranks]
+    if len(places) < len(ranks):
         return None
-    beside = job.beside[place]
-    if beside.card is not None and beside.card >= SLOW_CARD and beside.slower >= HALF * gain:
-        words: dict[str, object] = {"times": beside.card, "clock": beside.clock, "usual": beside.usual}
-        throttled = beside.clock is not None and beside.clock <= (1 - LITTLE) * (beside.usual or 0)
-        return message(f"job.slow.by.{'clock' if throttled else 'card'}", **words)
-    if beside.host is not None and beside.host >= SLOW_HOST and _idles_longer(job, place) >= HALF * gain:
-        return message("job.slow.by.host", times=beside.host)
-    by = _cause_on(job, rank, gain)
-    return None if by is None else message("job.slow.by.own", what=_placed(by))
+    every, whose = [job.beside[place] for place in places], "several" if len(ranks) > 1 else "slow"
+    by = min(every, key=lambda each: each.card or 0.0)
+    if (by.card or 0.0) >= SLOW_CARD and all(each.slower >= HALF * gain for each in every):
+        words: dict[str, object] = {"times": by.card, "clock": by.clock, "usual": by.usual}
+        throttled = all(each.clock is not None and each.clock <= (1 - LITTLE) * (each.usual or 0) for each in every)
+        return message(f"job.{whose}.by.{'clock' if throttled else 'card'}", **words)
+    times = min(each.host or 0.0 for each in every)
+    if times >= SLOW_HOST and all(_idles_longer(job, place) >= HALF * gain for place in places):
+        return message(f"job.{whose}.by.host", times=times)
+    cause = _cause_on_all(job, ranks, gain)
+    return None if cause is None else message(f"job.{whose}.by.own", what=_placed(cause))
 
 
 def _idles_longer(job: Job, place: int) -> int:
@@ -236,12 +241,29 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
         gain = _gains(job, [ranks])[0] if ranks else 0
         if not ranks or not job.length or gain < LEAST * job.length:
             continue
-        by = _cause_on_all(job, ranks, gain)
-        args = {"host": host.id, "count": len(ranks), "all": len(host.ranks), "what": "" if by is None else _placed(by)}
-        codes = "job.host.title_by" if by else "job.host.title", "job.host.detail"
+        by = _why(job, ranks, gain)
+        args: dict[str, object] = {"host": host.id, "count": len(ranks), "all": len(host.ranks)}
+        detail = "job.host.detail"
+        if by is None and (at_once := _at_once(job, ranks)):
+            args |= at_once
+            by, detail = message("job.host.by.at_once", **at_once), "job.host.detail_at_once"
+        args["what"] = by or ""
+        codes = "job.host.title_by" if by else "job.host.title", detail
         places = _first_places(job, ranks)
         findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, _step_time(job), places, **args))
     return findings
+
+
+def _at_once(job: Job, ranks: Sequence[int]) -> dict[str, object]:
+    """In which steps all of ``ranks`` fall behind, and by how much, where they do so in few and alone in no other."""
+    own = [place for place, profile in enumerate(job.ranks) if profile.rank in ranks]
+    cells, names = job.slow_cells[own], job.by_step.steps
+    steps = np.flatnonzero(cells.any(axis=0))
+    if not cells[:, steps].all() or len(steps) > HALF * len(names):
+        return {}
+    lost = job.by_step.own[own][:, steps].mean(axis=1)
+    args: dict[str, object] = {"steps": len(steps), "named": [names[step] for step in steps[:LISTED].tolist()]}
+    return args | {"whole": len(names), "least": int(lost.min()), "most": int(lost.max())}
 
 
 _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")

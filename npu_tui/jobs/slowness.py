@@ -328,13 +328,10 @@ def shapes_of(
     several are all in the same ones.
     """
     steps = int(table.took_part.any(axis=0).sum())
-    shapes: dict[int, Shape] = {}
-    place = {rank: number for number, rank in enumerate(ranks)}
-    counts = slow.sum(axis=1)
+    counts, many = slow.sum(axis=1), steps >= FEWEST_EQUALS
     some = np.flatnonzero(counts)
-    if steps < FEWEST_EQUALS:
-        shapes = {ranks[number]: "once" for number in some.tolist()}
-    else:
+    shapes: dict[int, Shape] = {ranks[number]: "once" for number in some.tolist()}
+    if many:
         often = counts >= NEARLY_ALL * steps
         slow_steps = int(slow.any(axis=0).sum())
         # Two ranks take turns only if in nearly every step one of them is slow; three or more in half of the steps.
@@ -342,13 +339,14 @@ def shapes_of(
         turns = slow_steps >= least and counts.max() <= HALF * slow_steps
         for number in some.tolist():
             shapes[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
-        for host in hosts if len(hosts) > 1 else ():
-            of_host = [place[rank] for rank in host]
-            together = len(of_host) > 1 and (counts[of_host] > 0).sum() >= max(NEARLY_ALL * len(of_host), 2)
-            some_steps = int(slow[of_host].any(axis=0).sum())
-            at_once = len(of_host) >= SOME and slow[of_host].sum() >= NEARLY_ALL * len(of_host) * some_steps
-            if together and (at_once or some_steps >= NEARLY_ALL * steps):
-                shapes |= {ranks[number]: "host" for number in of_host if counts[number]}
+    place = {rank: number for number, rank in enumerate(ranks)}
+    for host in hosts if len(hosts) > 1 else ():
+        of_host = [place[rank] for rank in host]
+        together = len(of_host) > 1 and (counts[of_host] > 0).sum() >= max(NEARLY_ALL * len(of_host), 2)
+        some_steps = int(slow[of_host].any(axis=0).sum())
+        at_once = len(of_host) >= SOME and slow[of_host].sum() >= NEARLY_ALL * len(of_host) * some_steps
+        if together and (at_once or (many and some_steps >= NEARLY_ALL * steps)):
+            shapes |= {ranks[number]: "host" for number in of_host if counts[number]}
     if stage is not None:
         shapes |= {rank: shapes.get(rank, "stage") for rank in stage.ranks}
     return shapes

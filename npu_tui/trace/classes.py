@@ -50,13 +50,15 @@ def is_of_user(file: str) -> bool:
     return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)
 
 
-# Packages that training and inference import: profilers cut their folder off as they do that of the program.
+# Packages that training and inference import, with those that come with PyTorch: profilers cut their folder off as they
+# do that of the program.
 _PACKAGES = frozenset(
-    """IPython accelerate aiohttp apex cv2 datasets deepspeed diffusers einops fsspec h5py huggingface_hub joblib
-    lightning matplotlib mindspeed numba numpy nltk omegaconf openpyxl pandas peft PIL psutil pyarrow pydantic
-    pytorch_lightning ray redis regex requests safetensors scipy sentencepiece skimage sklearn sqlalchemy swanlab sympy
-    tensorboard tensorboardX tiktoken timm tokenizers torchaudio torchdata torchvision tqdm transformers triton trl
-    urllib3 wandb yaml zmq""".split()  # noqa: SIM905 - a list of names reads better
+    """IPython accelerate aiohttp apex boto3 botocore cv2 datasets deepspeed diffusers einops filelock fsspec grpc
+    h5py huggingface_hub jinja2 joblib lightning lmdb matplotlib mindspeed mlflow mpmath msgpack networkx nltk numba
+    numpy omegaconf openpyxl orjson packaging pandas peft PIL portalocker psutil pyarrow pydantic pytorch_lightning
+    ray redis regex requests safetensors scipy sentencepiece skimage sklearn sqlalchemy swanlab sympy tensorboard
+    tensorboardX tiktoken timm tokenizers torchaudio torchdata torchvision tqdm transformers triton trl urllib3
+    wandb yaml zmq""".split()  # noqa: SIM905 - a list of names reads better
 )
 
 

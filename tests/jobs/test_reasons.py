@@ -56,6 +56,18 @@ def test_a_low_clock_is_named():
     assert words(found.title).endswith("its AI cores run at 1100 MHz, theirs at 1800 MHz")
 
 
+@pytest.mark.parametrize(("slow", "id"), [((8, 9, 10, 11), "RANK.HOST"), ((1, 6), "RANK.SLOW")])
+def test_low_clocks_of_several_ranks_are_named(slow, id):
+    clocks = {rank: 1100.0 if rank in slow else 1800.0 for rank in range(12)}
+    more = dict.fromkeys(slow, 6 * MS)
+    job = job_of(more, 12, paces=dict.fromkeys(slow, longer(1.6)), clock=clocks)
+    found = first(job)
+    assert (found.id, set(found.ranks)) == (id, set(slow))
+    assert words(found.title).endswith("their AI cores run at 1100 MHz, those of the peers at 1800 MHz")
+    one = first(job_of(more, 12, paces={slow[0]: longer(1.6)}, clock={slow[0]: 1100.0}))
+    assert "MHz" not in words(one.title)
+
+
 def test_calls_that_take_longer_are_a_slow_host_where_the_device_is_idle():
     steps = {rank: steps_of(10 * MS, 7 * MS if rank == 1 else 0) for rank in range(4)}
     job = job_of({1: 6 * MS}, host_paces={1: longer(1.8, CALLS)}, steps=steps)

@@ -81,3 +81,17 @@ def test_ranks_of_a_host_that_are_slow_in_the_same_steps_are_slow_with_it():
     assert words(found[0].title).startswith(
         "host1 is slow: with its ranks at their peers' speed a step would be up to 10.00 ms"
     )
+    assert words(found[0].title).endswith("shorter; its ranks fall behind together, in 2 of 8 steps")
+    assert "in the same steps (2 and 5), by 40.00 ms to 40.00 ms in each, and in no others" in words(found[0].detail)
+
+
+@pytest.mark.parametrize(
+    ("slow", "id"), [((8, 9, 10, 11), "RANK.HOST"), ((8, 9, 10), "RANK.SLOW"), ((7, 8, 9, 10), "RANK.SLOW")]
+)
+def test_few_steps_show_a_host_only_where_all_its_ranks_fall_behind_at_once(slow, id):
+    def work(rank: int, step: int, call: int) -> int:
+        return 2 * MS + 9 * MS * (rank in slow and step == 1 and not call)
+
+    found = job_findings(simulated(12, work, steps=3))[0]
+    assert (found.id, set(found.ranks)) == (id, set(slow))
+    assert ("fall behind together, in 1 of 3 steps" in words(found.title)) == (id == "RANK.HOST")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from npu_tui.analysis.code_lines import CodeLine, program_line
 from npu_tui.trace.classes import OpClass, classify, step_number
 from npu_tui.trace.model import LayerKind
 
@@ -43,3 +44,12 @@ def test_step_number() -> None:
     assert step_number("ProfilerStep#50") == "50"
     assert step_number("ProfilerStep#") is None
     assert step_number("my ProfilerStep#5") is None
+
+
+def test_a_package_that_comes_with_pytorch_is_no_program() -> None:
+    """Its folder is cut off: ``site-packages`` stands in no path."""
+    lock = "filelock/_api.py(217): acquire"
+    assert program_line(f"{lock};data/reader.py(40): read;train.py(9): main") == CodeLine("data/reader.py", 40, "read")
+    assert program_line("locking/_api.py(217): acquire;train.py(9): main") == CodeLine(
+        "locking/_api.py", 217, "acquire"
+    )
