@@ -138,6 +138,8 @@ def beat_of(moments: I64, engine: I64) -> Beat | None:
         return None
     usual = float(np.median(np.concatenate([np.diff(one) for one in mine])))
     span = max(float(np.ptp(one)) for one in mine)
+    if span > FAR_LONGER * max(map(len, mine)) * usual:  # some long breaks among many moments are no turns left out
+        return None
     for times in range(1, FAR_LONGER + 1) if usual > 0 else ():  # the usual distance may be of several turns
         rate = times / usual
         rates = np.arange((1 - NOTABLE) * rate, (1 + NOTABLE) * rate, 1 / (2 * FAR_LONGER * span))

@@ -84,6 +84,8 @@ def test_what_a_timer_starts_has_a_period(spread: int) -> None:
     assert beat.period == pytest.approx(400 * MS, rel=0.01)
     assert beat_of(np.sort(rng.integers(0, 20_000, (2, 30))).ravel() * MS, engine) is None
     assert beat_of(begin[:4] * MS, engine[:4]) is None
+    damaged = np.append(begin[:30], 10**12) * MS  # one moment of a damaged table lies far away from all others
+    assert beat_of(damaged, np.zeros(31, np.int64)) is None
     few = beat_of(np.array([0, 400, 800, 90, 490, 890]) * MS, np.repeat([0, 1], 3))  # one engine alone is no proof
     assert few is not None
     assert few.period == pytest.approx(400 * MS, rel=0.01)
