@@ -16,6 +16,11 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
+SAME_CALL = 2_000
+"""ns within which a collective of a trace and one of communication.json start that are the same."""
+ROUNDED = 500
+"""ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns."""
+
 Row = TypeVar("Row")
 
 

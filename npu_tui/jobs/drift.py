@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.columns import F64, I64, Bools, Grouped
-from npu_tui.jobs.model import ROUNDED
+from npu_tui.jobs.columns import F64, I64, ROUNDED, Bools, Grouped
 
 _TOGETHER = 200_000  # ns: sights of an event that are further apart are none of the same moment
 

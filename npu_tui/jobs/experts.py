@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import SOME
 from npu_tui.jobs.blame import Blame
-from npu_tui.jobs.columns import F64, I64
-from npu_tui.jobs.model import ROUNDED, RankProfile
+from npu_tui.jobs.columns import F64, I64, ROUNDED
+from npu_tui.jobs.model import RankProfile
 
 # A device whose other kernels take this share longer than on the median rank is slow, and its experts too.
 _PACED = 0.03

@@ -383,10 +383,6 @@ class WaitedLine(Struct, frozen=True):
 
 SAME_BOOT = 1_000_000
 """ns within which two ranks of one host agree on the boot of the host."""
-SAME_CALL = 2_000
-"""ns within which a collective of a trace and one of communication.json start that are the same."""
-ROUNDED = 500
-"""ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns."""
 SAME_NAME = 1_000_000_000
 """ns within which two ranks whose hosts have one name do: clocks that are set right meanwhile move by less."""
 

@@ -23,9 +23,9 @@ from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import COLLECTIVE, DeviceTasks
 from npu_tui.jobs.blame import Blame, common_times
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import I64
+from npu_tui.jobs.columns import I64, SAME_CALL
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import SAME_CALL, RankCalls, RankProfile, is_send
+from npu_tui.jobs.model import RankCalls, RankProfile, is_send
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.find import Source, find_source, find_sources

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from npu_tui.jobs.blame import Arrival, BlamedCollective
 from npu_tui.jobs.clock import RankClock
+from npu_tui.jobs.columns import SAME_CALL
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import SAME_CALL
 
 if TYPE_CHECKING:  # the waterfall of a job is drawn without a trace
     from npu_tui.profile.profile import Profile
