@@ -17,10 +17,11 @@ from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
 from npu_tui.trace.once import of_trace
 
-BLOCKING_OPERATIONS = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
-)
-"""Operations of the framework that wait for the device, such as ``loss.item()``, which copies one number back."""
+READING_OPERATIONS = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"})
+"""Operations of the framework that wait for one number of the device, and do nothing else, such as ``loss.item()``."""
+
+BLOCKING_OPERATIONS = READING_OPERATIONS | {"aten::nonzero", "Event::synchronize"}
+"""Operations of the framework that wait for the device."""
 
 BLOCKING_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 """Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""

@@ -27,6 +27,7 @@ from npu_tui.rules.host_work import (
     is_frame,
     reach_of,
     span_of,
+    stops_within,
     waiting,
     works,
     works_behind_peers,
@@ -84,6 +85,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
     if (
         longest_ns < facts.limits[PAUSE_MS] * 1e6
         and beside is None
+        and not owners[0].name
         and (owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts)))
     ):
         return None
@@ -114,6 +116,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
         words["frame"] = place
     if form == "_within":
         words["frame"] = short_call(first.name)
+        words["why"] = message(f"finding.pause.stops.{stops_within(facts, first)}")
     detail = f"finding.pause.detail{copies or form * (form != '_in')}"
     nowhere = form in ("_within", "_spread")
     look = "pause_thread" if beside is not None else "pause_look"
@@ -122,7 +125,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
         message(f"finding.pause.title{form}", **words),
         message(detail, share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise("binding", "gc_record") if nowhere else advise(look) if place else advise(*_UNSEEN),
+        advise("cpu_idle", "binding", "gc_record") if nowhere else advise(look) if place else advise(*_UNSEEN),
         removes,
         confidence="medium",
         code_lines=() if nowhere else tuple(dict.fromkeys(line for line in lines if line is not None)),
@@ -174,7 +177,8 @@ _UNLOCKED = re.compile(
 def reads_back(facts: Facts) -> bool:
     """Whether most of what nothing records begins as a wait ends: what the program does with what it has read back."""
     ends = np.sort(facts.trace.slices.end[waits_of(facts.trace)]) + facts.floor
-    start, end = silent = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
+    silences = [owner for owner in works(facts)["HOST.PAUSE"] if not owner.name]  # within a call it has not read yet
+    start, end = silent = span_of(facts, change_of(tuple(silences)))
     if not len(start) or int((end - start).max()) >= facts.limits[PAUSE_MS] * 1e6:
         return False
     after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
@@ -215,8 +219,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=pauses,
         thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("pause_look", "pause_thread", "pause_record", "gc_record", "binding"),
-        gpu=("pause_look", "pause_thread", "pause_record"),
+        advice=("pause_look", "pause_thread", "pause_record", "gc_record", "cpu_idle", "binding"),
+        gpu=("pause_look", "pause_thread", "pause_record", "cpu_idle"),
         pages=(pages.PROFILER, pages.TUNING),
         change="""\
 -torch.save(model.state_dict(), path)

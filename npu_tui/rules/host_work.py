@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import ALLOCATING_OPERATIONS, BLOCKING_OPERATIONS, is_memory_call, profiler_work
+from npu_tui.analysis.calls import (
+    ALLOCATING_OPERATIONS,
+    BLOCKING_OPERATIONS,
+    READING_OPERATIONS,
+    is_memory_call,
+    profiler_work,
+)
 from npu_tui.analysis.code_lines import own_lines, user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.launches import Around, enqueue_of, launch_delays, operation_of
-from npu_tui.analysis.limits import A_PART, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
+from npu_tui.analysis.limits import A_PART, COPY_NS, ENOUGH, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.analysis.owners import owners as owners_of
 from npu_tui.analysis.path import Owner, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
@@ -99,7 +106,7 @@ def _by_rule(facts: Facts, owners: tuple[Owner, ...]) -> dict[str, tuple[Owner, 
         if owner.doing == "work" and owner.change is not None and not of_profiler:
             rule = next(rule for rule, recognises in EXPLANATIONS if recognises(owner))
             rule = "OP.COMPILE" if _compiles(facts, owner) else rule
-            found["HOST.PAUSE" if _stops_within(facts, owner) else rule].append(owner)
+            found["HOST.PAUSE" if stops_within(facts, owner) else rule].append(owner)
     return {rule: tuple(sorted(own, key=lambda owner: -(owner.gain or 0))) for rule, own in found.items()}
 
 
@@ -111,16 +118,21 @@ def _compiles(facts: Facts, owner: Owner) -> bool:
     return sum(length_of(common(cut.span, compiled.get(cut.thread, NOTHING))) for cut in cuts) > HALF * own
 
 
-def _stops_within(facts: Facts, owner: Owner) -> bool:
-    """Whether the work of ``owner`` is a call that only waits, and that returns at once at other times.
+def stops_within(facts: Facts, owner: Owner) -> Literal["", "once", "read"]:
+    """Why the work of ``owner`` is none: its call only waits, and has nothing to wait for; empty where it may work.
 
-    There is nothing that it could do: its thread stands still, as it would anywhere else.
+    It returns at ``once`` at other times, or the number that it has to ``read`` is on the host by then. There is
+    nothing that it could do: its thread stands still, as it would anywhere else.
     """
     if owner.name not in BLOCKING_OPERATIONS or owner.change is None:
-        return False
+        return ""
     slices, equal = facts.trace.slices, facts.named(HOST, owner.name.__eq__)
-    work = covered_within(*together(*(cut.span for cut in owner.change.host)), slices.start[equal], slices.end[equal])
-    return int(np.count_nonzero(work <= NOTABLE * work.max(initial=0))) >= A_PART * len(equal)
+    span = together(*(cut.span for cut in owner.change.host))
+    work = covered_within(*span, slices.start[equal], slices.end[equal])
+    if int(np.count_nonzero(work <= NOTABLE * work.max(initial=0))) >= A_PART * len(equal):
+        return "once"
+    read = owner.name in READING_OPERATIONS and len(_right_before(facts, owner.change)) >= NEARLY_ALL * len(span[0])
+    return "read" if read else ""
 
 
 def change_of(owners: tuple[Owner, ...]) -> Change:
@@ -396,9 +408,12 @@ _COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtim
 
 def _read_before(facts: Facts, change: Change) -> I64:
     """The copies to the host that it waits for right before the work that ``change`` takes out: what that works on."""
-    copies = waited_copies(facts)
-    copies = np.setdiff1d(copies, _copies_to_device(facts))
-    begins = np.sort(span_of(facts, change)[0])
+    return np.setdiff1d(_right_before(facts, change), _copies_to_device(facts))
+
+
+def _right_before(facts: Facts, change: Change) -> I64:
+    """The copies that the host waits for right before the work that ``change`` takes out; ascending."""
+    copies, begins = waited_copies(facts), np.sort(span_of(facts, change)[0])
     if not len(copies) or not len(begins):
         return copies[:0]
     ended = facts.trace.slices.end[copies]

@@ -241,6 +241,33 @@ def test_a_pause_inside_an_operation_that_launches_is_a_pause(tmp_path: Path) ->
     assert "in MulBackward0" in words(found.title)
 
 
+@pytest.mark.parametrize(("call", "copied", "id"), [
+    ("aten::item", True, "HOST.PAUSE"), ("aten::item", False, "HOST.WORK"), ("aten::nonzero", True, "HOST.WORK"),
+])  # fmt: skip
+def test_a_call_that_has_its_number_and_does_not_return_stands_still(
+    call: str, copied: bool, id: str, tmp_path: Path
+) -> None:
+    """Each step ends with a call that returns 4 ms after the device; it may work where nothing, or more, is copied."""
+    writer = Writer()
+    for step in range(6):
+        at = 9_500 * step
+        writer.host(f"ProfilerStep#{step}", at, 9_490)
+        for k in range(20):
+            writer.host("aten::mm", at + 12 * k + 5, 10)
+            writer.launch("Node@launch", at + 12 * k + 6, at + 30 + 250 * k)
+            writer.kernel("MatMulV2", at + 30 + 250 * k, 249)
+        done = at + 30 + 20 * 250
+        if copied:
+            writer.slice("MEMCPY_ASYNC", DEVICE, 2, done, 3, args={"Task Type": "MEMCPY_ASYNC"})
+        writer.slice("AscendCL@aclrtSynchronizeStream", CANN, 1, at + 320, done + 8 - at - 320)
+        writer.host("train.py(9): report", at + 300, done + 4_100 - at - 300, "python_function")
+        writer.host(call, at + 310, done + 4_080 - at - 310)
+    found = writer.profile(tmp_path).findings.findings[0]
+    assert (found.id, round((found.gain_ns or 0) / 1e6)) == (id, 4)
+    assert ("has been copied by then" in words(found.detail)) == (id == "HOST.PAUSE")
+    assert any("cpu.max" in words(each) for each in found.advice) == (id == "HOST.PAUSE")
+
+
 def test_transfers_that_nothing_can_hide_are_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = measured(ALL["peers: little computed after reductions"].job).facts[0]
     monkeypatch.setattr(communication, "_hideable", lambda facts, _: np.zeros(len(facts.collectives), np.int64))
