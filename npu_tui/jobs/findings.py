@@ -309,6 +309,9 @@ def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
             continue
         count, of = len(examined), len(job.ranks) + len(job.missing)
         what = _placed(row)
+        if seen := _seen_in(job, [each[about] for each in own]):
+            words_of = {"count": len(seen), "all": len(job.steps), "named": seen[:LISTED]}
+            what = message(f"job.alike.steps{'_first' * (len(seen) > LISTED)}", what=what, **words_of)
         if (more := gain > (1 + LITTLE) * alone[about][place]) or most > (1 + NOTABLE) * least:  # not those of all
             words_of = {"rank": examined[place].rank, "gain": held.each(gain), **held.words}
             what = message(f"job.alike.{'gains' if more else 'of'}", what=what, **words_of)
@@ -320,6 +323,15 @@ def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
         told.append(Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain,
                             unit="run", ranks=ranks))  # fmt: skip
     return told
+
+
+def _seen_in(job: Job, rows: Sequence[RankFinding]) -> list[str]:
+    """The steps in which a rank of ``rows`` loses by them, where some are left out; empty where not all tell."""
+    if {len(row.by_step) for row in rows} != {len(job.steps)}:
+        return []
+    times = np.array([row.by_step for row in rows], np.int64)
+    lost = (times > NOTABLE * times.max()).any(axis=0)
+    return [] if lost.all() else [step for step, there in zip(job.steps, lost.tolist(), strict=True) if there]
 
 
 def _alone(row: RankFinding) -> list[float]:

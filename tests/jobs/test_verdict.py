@@ -179,6 +179,22 @@ def test_ranks_that_take_turns_in_one_cause_lose_the_longest_of_each_step():
     assert causes(Job(Path("job"), blind))[0].id == "RANK.WANDER"
 
 
+@pytest.mark.parametrize(
+    ("by_step", "told"),
+    [
+        (((0, 27, 0), (0, 21, 0)), ", in 1 of 3 steps (1); figures of rank 1"),
+        (((0, 13, 14), (0, 9, 12)), ", in 2 of 3 steps (1 and 2); figures of rank 1"),
+        (((0, 13, 14), (6, 6, 9)), ": 7.000 ms per step; figures of rank 1"),
+        (((), (0, 21, 0)), ": 7.000 ms per step; figures of rank 1"),
+    ],
+)
+def test_what_ranks_lose_in_some_steps_only_is_told_of_those(by_step, told):
+    ranks = [
+        (found(gain, by_step=tuple(time * MS for time in own)),) for gain, own in zip((9, 7), by_step, strict=True)
+    ]
+    assert told in words(causes(alike(*ranks))[0].title)
+
+
 def test_a_slow_rank_is_told_with_what_its_own_profile_says_and_its_peers_do_not():
     def with_findings(*each: tuple[RankFinding, ...]) -> str:
         slow = simulated(3, lambda rank, *_: 2 * MS + MS * (rank == 1))  # 6 ms in each of 8 steps
