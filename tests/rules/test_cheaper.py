@@ -316,6 +316,7 @@ def test_what_has_a_cheaper_form_is_told_with_its_gain(
     told = next(row for row in job.found(tmp_path) if row.id == id)
     assert said in words(told.title)
     assert (told.gain_ns or 0) / 1000 == pytest.approx(gain, rel=0.1)
+    assert told.by_design == (work is embedded)  # no fault: a large vocabulary
 
 
 @pytest.mark.parametrize(
