@@ -22,7 +22,7 @@ from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.rules.service_engines import RANK_LOAD, rank, stall, workers
+from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
     SHARE,
@@ -162,6 +162,8 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     if few and chunked and len(biggest(facts)):
         return None  # told with the blocks for which the others wait
     remedy = _in_chunks if not chunked else partial(_elsewhere, long, round(usual)) if few else None
+    if few and chunked and remedy and routed(facts) >= HALF * facts.gives(remedy) > 0:
+        return None  # told with the engine that is given most of them: the others have room for what it computes
     told = max(shares) >= facts.limits[SHARE] if few else shares[0] >= 2 * facts.limits[TAIL_SHARE]
     if not told and not chunked and facts.notable(shares):  # what chunks would gain decides: TTFT gets longer
         then = facts.after(_in_chunks)
@@ -315,7 +317,7 @@ def _sizes(facts: ServiceFacts) -> Cause | None:
 
 
 def _filled(facts: ServiceFacts) -> Cause | None:
-    """Steps that only decode are filled up to a large size, and take as long for one request as for many."""
+    """Steps that only decode take as long for one request as for many: filled up to a large size, or without graphs."""
     filled, steps = facts.filled, facts.found.steps
     if filled is None:
         return None

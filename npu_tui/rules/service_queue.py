@@ -69,7 +69,7 @@ def queue(facts: ServiceFacts) -> Cause | None:
     gone = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
     if by_clients:
         hint = _if_spread(facts)
-        return replace(draft, hint=hint, remedy=_spread) if hint else None
+        return replace(draft, hint=hint, remedy=_spread, likely=True) if hint else None
     faster = ("faster", partial(_faster, facts.found.serves)) if side == "prefill" and not helps else None
     return replace(draft, detail=sentences(draft.detail, said, gone), instead=faster)
 
@@ -101,7 +101,8 @@ def _heaps(facts: ServiceFacts) -> Cause | None:
         max(facts.ttft.share(*waits[:-1])), "heaps", "heaps_detail", words, facts.cost(*waits),
         np.where(facts.found.steps.prompts > 0, facts.found.steps.size, 0), spread, "service_burst",
     )  # fmt: skip
-    return replace(draft, hint=message("finding.service.heaps_if", changes=facts.changes(then), **words))
+    told = message("finding.service.heaps_if", changes=facts.changes(then), **words)
+    return replace(draft, hint=told, likely=True)
 
 
 def _heaped(facts: ServiceFacts) -> tuple[I64, int, int, float] | None:

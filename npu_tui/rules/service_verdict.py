@@ -71,10 +71,10 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     unsure = [cause for _, cause, _ in weighed if cause.hint]
     unsure.sort(key=lambda cause: -_would_gain(facts, cause))
     least = _would_gain(facts, led[0][1]) if led else HALF * SHARE.default
-    hints = [  # what is known comes first, unless it is far less
+    hints = [  # what is known comes first, unless it is far less than what something speaks for
         (
             sentences(message("service.cause", title=cause.title), cause.hint),
-            (cause.likely or not led) and HALF * _would_gain(facts, cause) > least,
+            cause.likely and HALF * _would_gain(facts, cause) > least,
         )
         for cause in unsure
     ]

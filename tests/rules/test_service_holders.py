@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from service import MS, US, Service, Tenant, serve
+import service as simulated
+from service import MS, US, Request, Service, Tenant, serve
 from service_writer import Folder, latencies
 
 from npu_tui.analysis.service_latency import timeline
@@ -21,6 +22,7 @@ from npu_tui.strings import words
 
 _LONG_ANSWERS = (Tenant(17), Tenant(1, (200, 1000), (1400, 1800)))
 _HUGE = (Tenant(24, (200, 600)), Tenant(1, (9_000, 11_000), (20, 60)))
+_BRIEF, _LENGTHY = Tenant(9, (200, 600)), Tenant(2, (4_000, 5_000))
 _BEGINS = Tenant(1, (1600, 2400))
 
 
@@ -74,6 +76,8 @@ def test_the_owner_is_told_first_and_its_gain_is_that_of_the_mean(
     said = told(service, tmp_path)
     first = said.findings.findings[0]
     assert title in words(first.title)
+    if service.filled:  # files tell neither sizes of graphs nor whether there are any
+        assert "or no graph is captured" in words(first.detail)
     then, now = mean(replace(service, **without), latency), said.figures[f"{latency}_mean"]  # type: ignore[arg-type]
     assert now - then > 0.1 * now
     replayed = words(first.detail).split(f"{latency.upper()} mean ")[1].split(" → ")[1]
@@ -130,3 +134,33 @@ def test_drafts_that_are_hardly_accepted_have_the_gain_of_good_ones(tmp_path: Pa
     assert first.id == "SERVICE.DRAFTS"
     assert first.severity != "info"
     assert "Without drafts instead" in words(first.detail)
+
+
+def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gain is that of the same requests by tokens; what would go if they were short is not the gain of routing."""
+    arrivals = simulated._arrivals
+    given = Service(requests=130, gap=55 * MS, shares=(1, 2), tenants=(_BRIEF, _LENGTHY), blocks=6000, max_seqs=64)
+
+    def long_ones_first(service: Service) -> list[Request]:
+        return [replace(one, rank=0 if one.prompt > 2_500 else one.rank) for one in arrivals(service)]
+
+    def by_tokens(service: Service) -> list[Request]:
+        sums, requests = [0, 0], arrivals(service)
+        for one in requests:
+            one.rank = sums.index(min(sums))
+            sums[one.rank] += one.prompt + one.output
+        return requests
+
+    monkeypatch.setattr(simulated, "_arrivals", long_ones_first)
+    said = told(given, tmp_path)
+    now = mean(given, "ttft")
+    monkeypatch.setattr(simulated, "_arrivals", by_tokens)
+    then = mean(given, "ttft")
+    assert [one.id for one in said.findings.findings if one.severity != "info"] == ["SERVICE.RANK"]
+    first = said.findings.findings[0]
+    assert words(first.title).startswith("DP rank 0 is given longer requests than the others")
+    value, unit = words(first.detail).split("TTFT mean ")[1].split(" → ")[1].split(" ")[:2]
+    assert unit.strip(".,;") == "ms"
+    assert now - float(value) * MS == pytest.approx(now - then, rel=0.1)

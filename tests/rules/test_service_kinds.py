@@ -579,6 +579,15 @@ def test_a_prefix_cache_without_hits_is_said_where_prompts_take_the_tokens(tmp_p
     assert "The prefix cache gives 0% of the prompts" in said(judged)
 
 
+def test_a_shared_beginning_that_nothing_speaks_for_does_not_lead(tmp_path: Path) -> None:
+    """Prompts of any length may share what the shortest one has: that is told after what is known."""
+    folder = written(Service(requests=80, gap=400 * MS, tenants=(Tenant(1, (900, 4000)),)), tmp_path)
+    rewritten(folder, "request", each(lambda row: row | {"cache_hit_rate": "0.0"}))
+    first, *others = (words(said) for said in told(folder).findings.verdict)
+    assert "if they share" not in first
+    assert any("if they share their first" in said for said in others)
+
+
 def test_two_causes_are_both_told(tmp_path: Path) -> None:
     """Faster schedules leave much of the wait for blocks: what is left is halved by more blocks."""
     service = replace(TROUBLES["kv"].service, schedule=10 * MS)
