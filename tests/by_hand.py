@@ -8,6 +8,8 @@ from typing import Any
 
 _PYTHON, _CANN, _DEVICE, _GROUPS = 4001, 2, 3, 4
 _NAMES = {_PYTHON: "Python", _CANN: "CANN", _DEVICE: "Ascend Hardware", _GROUPS: "Communication"}
+_PLANES = 100
+"""Lanes from here on are planes of the group before them."""
 Event = dict[str, Any]
 
 
@@ -73,6 +75,10 @@ class ByHand:
         """A collective on the lane of its group."""
         self.add(_GROUPS, lane, name, start, length, args={})
 
+    def task(self, name: str, start: float, length: float, plane: int, **args: Any) -> None:
+        """A task of the collective that runs then, on a plane of the group with the lane before it."""
+        self.add(_GROUPS, _PLANES + plane, name, start, length, args=args)
+
     def step(self, number: int, start: float, length: float) -> None:
         """A step of the profiler."""
         self.host(f"ProfilerStep#{number}", start, length, cat="user_annotation" if self.gpu else "cpu_op")
@@ -92,7 +98,8 @@ class ByHand:
             for pid, name in _NAMES.items()
         ]
         for pid, tid in dict.fromkeys((event["pid"], event["tid"]) for event in self.events):
-            lane = {_DEVICE: f"Stream {tid}", _GROUPS: f"Group {tid} Communication"}.get(pid, f"Thread {tid}")
+            of_group = f"Plane {tid - _PLANES}" if pid == _GROUPS and tid >= _PLANES else f"Group {tid} Communication"
+            lane = {_DEVICE: f"Stream {tid}", _GROUPS: of_group}.get(pid, f"Thread {tid}")
             names.append({"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": lane}})
         (out / "trace_view.json").write_text(json.dumps(names + self.events))
         level = {"experimental_config": {"_profiler_level": "Level1"}}

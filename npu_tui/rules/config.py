@@ -18,6 +18,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import largest, length_of
+from npu_tui.rules.links import is_small_buffer
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -49,6 +50,7 @@ ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("PYTORCH_NPU_ALLOC_CONF", lambda value: "expandable_segments:true" not in value.lower()),
     ("ASCEND_LAUNCH_BLOCKING", lambda value: value == "1"),
     ("HCCL_ALGO", lambda value: value != ""),
+    ("HCCL_BUFFSIZE", is_small_buffer),
 )
 """Variables that profiler_metadata.json records, each with a test for values that cost time."""
 

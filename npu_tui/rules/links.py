@@ -17,20 +17,22 @@ from msgspec.structs import replace
 from npu_tui.analysis.collectives import ranks_of_group
 from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
 from npu_tui.analysis.lateness import peer_at
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import ALMOST_ALL, HALF
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened_collectives
 from npu_tui.rules.data import LARGE_BYTES
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, common, length_of
 from npu_tui.rules.late_ranks import moving, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
 from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import whole_number
 
 # What moves the data over each type of link; traces name the link, the rules the transport.
 _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
@@ -48,6 +50,12 @@ SMALL_PACKET_SDMA_MB = Threshold("small_packet_sdma_mb", 16.0)
 SMALL_PACKET_RDMA_MB = Threshold("small_packet_rdma_mb", 1.0)
 CONTENTION_GB_S = Threshold("contention_gb_s", 14.4)
 RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
+LINK_SPEED = Threshold("link_speed", 0.5)
+
+_USUAL_SPEEDS = {"HCCS": 18.0, "PCIE": 20.0, "ROCE": 12.5, "RDMA": 12.5}
+"""What MindStudio Insight holds usual for large transfers over links of a type, GB/s."""
+_BUFFER_MB = 200
+"""What HCCL_BUFFSIZE is where nobody sets it: the data of a collective goes through such a buffer part by part."""
 
 _SLOWER, _MOSTLY = 0.8, 0.75
 """A link is slow that carries less than this share of what the others do, in this share of its transfers."""
@@ -253,6 +261,62 @@ def draft_of_links(
     )
 
 
+def all_links(facts: Facts) -> Draft | None:
+    """Large transfers of which nearly all, over every link of a type, reach a small part of what is usual there."""
+    every, names = facts.collectives, facts.inputs.planes().links
+    types = [name.partition("_")[0].upper() for name in names]
+    moved = _transfers_in_window(facts)
+    moved = moved.taken(moved.size >= LARGE_BYTES)
+    usual = np.array([*(_USUAL_SPEEDS.get(kind, np.nan) for kind in types), np.nan])[moved.link]
+    part = moved.size / moved.time / usual
+    kept = np.ones(len(part))
+    for kind in np.unique(moved.link[np.isfinite(usual)]).tolist():
+        rows = moved.link == kind
+        if np.quantile(part[rows], ALMOST_ALL) < facts.limits[LINK_SPEED]:
+            kept[rows] = part[rows]
+    slow = kept < 1
+    if not slow.any():
+        return None
+    # Links of a type move at the same time, those of another one before or after them.
+    total, excess = np.zeros((2, len(every)))
+    for rows in in_groups(moved.owner * (len(names) + 1) + moved.link):
+        of_link = moved.time[rows] / len(np.unique(moved.peer[rows]))
+        total[moved.owner[rows[0]]] += of_link.sum()
+        excess[moved.owner[rows[0]]] += (of_link * (1 - kept[rows])).sum()
+    moving = np.minimum((facts.length(every.item) - np.maximum(every.waited, 0)).clip(0), total)
+    spared = np.rint(moving * excess / np.maximum(total, 1)).astype(np.int64)
+    end = facts.trace.slices.end[every.item]
+    removes = common(facts.exposed, union(end - spared, end))
+    change = Change(tasks=shortened_collectives(facts, spared))
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    ((leading, _),) = Counter(moved.link[slow].tolist()).most_common(1)
+    own = moved.link == leading
+    buffer = (facts.inputs.setup.environment or {}).get("HCCL_BUFFSIZE", "")
+    how = "_buffer" * is_small_buffer(buffer)
+    words = {"kind": types[leading], "speed": float(np.median((moved.size / moved.time)[own]))}
+    words |= {"usual": float(usual[own][0]), "buffer": buffer, "most": _BUFFER_MB, "time": cost / facts.count}
+    words |= {"count": int(np.count_nonzero(slow)), "unit": facts.unit}
+    note = message("finding.all_links.place")
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        message(f"finding.all_links.title{how}", **words),
+        message(f"finding.all_links.detail{how}", **words),
+        facts.longest(every.item[spared > 0], lambda item: note),
+        advise(*(["buffer"] if how else []), "all_links"),
+        removes=removes,
+        confidence="medium",
+        change=change,
+    )
+
+
+def is_small_buffer(value: str) -> bool:
+    """Whether ``value`` of HCCL_BUFFSIZE, in MB, is below what it is where nobody sets it."""
+    number = whole_number(value)
+    return number is not None and number < _BUFFER_MB
+
+
 def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, not for a rank or a pipeline, long enough to mention it."""
     return facts.share(length_of(common(moving(facts), facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
@@ -314,6 +378,23 @@ RULES: tuple[Rule, ...] = (
             "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
             "operator tuning guide 0-31",
         ),
+        words=("hccl",),
+    ),
+    Rule(
+        "COMM.SPEED",
+        cls="communication",
+        inputs=("device", "overlap", "planes"),
+        check=all_links,
+        thresholds=(LINK_SPEED, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("buffer", "all_links"),
+        pages=(pages.ANALYZE, pages.VARIABLES),
+        change="""\
+-export HCCL_BUFFSIZE=8
++unset HCCL_BUFFSIZE
+""",
+        sources=("MindStudio Insight: reference bandwidth of links", "CANN: HCCL_BUFFSIZE"),
+        reach="cause",
+        replayed=True,
         words=("hccl",),
     ),
 )

@@ -159,7 +159,8 @@ def reduced_again(facts: Facts) -> I64:
     begin, size = starts[every.item[chosen]], every.moved.sums(len(every))[0][chosen]
     known = operation_of(facts.trace, facts.kernels) >= 0
     launched = starts[facts.kernels[known]]
-    forward = launched[~_in_backward_pass(facts)[known]]
+    backward = _in_backward_pass(facts) | (phases(facts.trace, facts.kernels) == PHASES.index("backward"))
+    forward = launched[~backward[known]]
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
     # What scales or unpacks gradients is no pass: some of the next pass backward lies behind a pass forward, too.

@@ -95,7 +95,7 @@ def test_a_job_without_traces(real_profiles: Path, capsys: pytest.CaptureFixture
         assert row["job_waits_us"] == pytest.approx(waits[row["rank"]], abs=0.1)
     assert main(["ranks", str(real_profiles / "job4")]) == 0
     # A link that is the only one of its kind is not held against itself.
-    told = "none slow; the slowest of its kind is rank 0 to 1 over HCCS in allGather: 19.47 GB/s"
+    told = "none slower than the others; the slowest of its kind is rank 0 to 1 over HCCS in allGather: 19.47 GB/s"
     assert f"{told}\n" in capsys.readouterr().out
 
 

@@ -59,9 +59,13 @@ class Training:
         self.at, self.free = self.at + 10, begin + length
 
     def collective(
-        self, name: str, length: float, dtype: str = "FP32", count: int = 1 << 24, moving: float | None = None
-    ) -> None:
-        """A collective that everything after it waits for; communication.json says how long it is ``moving`` data."""
+        self, name: str, length: float, dtype: str = "FP32", count: int = 1 << 24, moving: float | None = None,
+        link: float | None = None,
+    ) -> None:  # fmt: skip
+        """A collective that everything after it waits for; communication.json says how long it is ``moving`` data.
+
+        Tasks of planes move data to each other rank at ``link`` GB/s.
+        """
         name = f"{name}__021_{len(self.trace.events)}_1"
         if moving is not None:
             told = {"Start Timestamp(us)": float(self.trace._ts(self.free)), "Elapse Time(ms)": length / 1000}
@@ -71,6 +75,11 @@ class Training:
             }  # fmt: skip
         self.trace.group(name, self.free, length)
         self.trace.events[-1]["args"] = {"data_type": dtype, "count": count, "alg_type": "MESH"}
+        for peer in range(1, len(self.ranks)) if link is not None else ():
+            told = {"src rank": 0, "dst rank": peer, "transport type": "SDMA", "link type": "HCCS"}
+            self.trace.task(
+                "Memcpy", self.free + 2, length - 4, peer, **told, **{"size(Byte)": round(link * length * 1e3)}
+            )
         self.free += length
 
     def step(self, number: int, work: Callable[[Training, int], None]) -> None:
@@ -270,6 +279,27 @@ def statistics(job: Training, number: int) -> None:
     passes(job, number, summed)
 
 
+def linked(job: Training, speed: float) -> None:
+    """Sums of gradients of four ranks over links of that ``speed``, GB/s."""
+    job.ranks = [0, 1, 2, 3]
+    passes(job, 0)
+    for _ in range(2):
+        job.collective("hcom_allReduce_", 2000, "FP16", link=speed)
+
+
+def accumulated(job: Training, number: int) -> None:
+    """Two passes, in each of which the gradients of two layers at a time are reduced."""
+    job.ranks = [0, 1]
+    for part in "12":
+        for layer in range(4):
+            job.run("MatMulV3", 400, trained=f"{number}{part}{layer}")
+        for layer in reversed(range(4)):
+            for op in ("MmBackward0", "aten::mm"):
+                job.run("MatMulV3", 400, op=op, trained=f"<{number}{part}{layer}")
+            if layer % 2 == 0:
+                job.collective("hcom_allReduce_", 500, "FP16", link=16)
+
+
 def convolved(job: Training, number: int) -> None:
     """Convolutions in 32 bits, and nothing in 16."""
     for op, kind in (("aten::conv2d", "Conv2D"), ("ConvolutionBackward0", "Conv2DBackpropFilter")):
@@ -301,6 +331,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
         (statistics, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
+        (accumulated, "COMM.NEEDLESS", 2 * 500, "reduced in every backward pass: 2 reductions"),
         (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -329,3 +360,17 @@ def test_what_is_as_it_should_be_stays_untold(work: Callable[[Training, int], No
     for number in range(1, 4):
         job.step(number, work)
     assert not job.found(tmp_path)
+
+
+@pytest.mark.parametrize("buffer", ["", "16", "400"])
+def test_links_that_are_all_slow_are_told_with_the_buffer_that_makes_them_so(buffer: str, tmp_path: Path) -> None:
+    job, usual = Training(), Training()
+    for each_job, speed in ((job, 4.5), (usual, 16.0)):
+        each_job.settings = {"HCCL_BUFFSIZE": buffer}
+        for number in range(1, 4):
+            each_job.step(number, lambda written, _, speed=speed: linked(written, speed))
+    told = next(row for row in job.found(tmp_path / "slow") if row.id == "COMM.SPEED")
+    assert ("HCCL_BUFFSIZE=16" in words(told.title)) == (buffer == "16")
+    assert "4.51 GB/s of the usual 18.00 GB/s" in words(told.title)
+    assert (told.gain_ns or 0) / 1000 == pytest.approx(2 * 2000 * (1 - 4.5 / 18), rel=0.02)
+    assert "COMM.SPEED" not in {row.id for row in usual.found(tmp_path / "usual")}
