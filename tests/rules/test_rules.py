@@ -50,6 +50,7 @@ SPEAKS = {
     "COMM.EXPOSED": ("transfers", "healthy", {"exposed_share": 1.0}),
     "COMM.NEEDLESS": ("repeated", "transfers", {"severity_medium": 1.0}),
     "COMM.SMALL": ("buckets", "transfers", {"severity_medium": 1.0}),
+    "COMM.SPEED": ("slow_all", "transfers", {"link_speed": 0.01}),
     "COMM.LONGOP": ("slow_once", "straggler", {"long_op_factor": 1e6}),
     "OP.DOMINANT": ("ai_cpu", "healthy", {"dominant_share": 1.0}),
     "KERNEL.BOUND": ("ai_cpu", "healthy", {"small_kernel_us": 1e9}),
