@@ -272,7 +272,8 @@ def all_links(facts: Facts) -> Draft | None:
     kept = np.ones(len(part))
     for kind in np.unique(moved.link[np.isfinite(usual)]).tolist():
         rows = moved.link == kind
-        if np.quantile(part[rows], ALMOST_ALL) < facts.limits[LINK_SPEED]:
+        links = len(np.unique(moved.peer[rows]))  # of one alone nobody knows whether the others are slow as well
+        if links > 1 and np.quantile(part[rows], ALMOST_ALL) < facts.limits[LINK_SPEED]:
             kept[rows] = part[rows]
     slow = kept < 1
     if not slow.any():

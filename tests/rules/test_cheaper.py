@@ -279,9 +279,9 @@ def statistics(job: Training, number: int) -> None:
     passes(job, number, summed)
 
 
-def linked(job: Training, speed: float) -> None:
-    """Sums of gradients of four ranks over links of that ``speed``, GB/s."""
-    job.ranks = [0, 1, 2, 3]
+def linked(job: Training, speed: float, ranks: int = 4) -> None:
+    """Sums of gradients of ``ranks`` over links of that ``speed``, GB/s."""
+    job.ranks = [*range(ranks)]
     passes(job, 0)
     for _ in range(2):
         job.collective("hcom_allReduce_", 2000, "FP16", link=speed)
@@ -374,3 +374,10 @@ def test_links_that_are_all_slow_are_told_with_the_buffer_that_makes_them_so(buf
     assert "4.51 GB/s of the usual 18.00 GB/s" in words(told.title)
     assert (told.gain_ns or 0) / 1000 == pytest.approx(2 * 2000 * (1 - 4.5 / 18), rel=0.02)
     assert "COMM.SPEED" not in {row.id for row in usual.found(tmp_path / "usual")}
+
+
+def test_of_one_link_alone_nobody_says_that_all_are_slow(tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, lambda written, _: linked(written, 4.5, ranks=2))
+    assert "COMM.SPEED" not in {row.id for row in job.found(tmp_path)}
