@@ -272,11 +272,11 @@ def all_links(facts: Facts) -> Draft | None:
     kept = np.ones(len(part))
     for kind in np.unique(moved.link[np.isfinite(usual)]).tolist():
         rows = moved.link == kind
-        links = len(np.unique(moved.peer[rows]))  # of one alone nobody knows whether the others are slow as well
-        if links > 1 and np.quantile(part[rows], ALMOST_ALL) < facts.limits[LINK_SPEED]:
+        if np.quantile(part[rows], ALMOST_ALL) < facts.limits[LINK_SPEED]:
             kept[rows] = part[rows]
     slow = kept < 1
-    if not slow.any():
+    # Of a link alone, in both directions, nobody knows whether the others are slow as well.
+    if len(np.unique(moved.peer[slow])) < _FEWEST_PEERS:
         return None
     # Links of a type move at the same time, those of another one before or after them.
     total, excess = np.zeros((2, len(every)))
