@@ -11,12 +11,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
-from npu_tui.analysis.service_replay import (
-    ServiceModel,
-    accepted,
-    undrafted,
-    with_engines,
-)
+from npu_tui.analysis.service_model import ServiceModel, accepted, undrafted, with_engines
 from npu_tui.analysis.service_stalls import pieces_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT

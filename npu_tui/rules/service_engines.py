@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
-from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
+from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
 from npu_tui.analysis.service_timeline import Stalls

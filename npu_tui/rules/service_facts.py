@@ -13,16 +13,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Filled, Jump, Lockstep, Slower, filled_in, jump_in, lockstep_of, slower_since
-from npu_tui.analysis.service_replay import (
-    FAITHFUL,
-    FIGURES,
-    TOLD,
-    ServiceModel,
-    model_of,
-    recorded,
-    replayed,
-    with_engines,
-)
+from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
+from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
 from npu_tui.analysis.service_sampling import Sampling, sampling_of
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
 from npu_tui.analysis.thresholds import Threshold, Thresholds

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, NOTABLE
 from npu_tui.analysis.service_cost import line_of
-from npu_tui.analysis.service_replay import ServiceModel, with_engines
+from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_sampling import given_before
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT

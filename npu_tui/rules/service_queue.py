@@ -11,7 +11,7 @@ from msgspec.structs import astuple, replace
 from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, MORE_THAN_ONE, UNSEEN
 from npu_tui.analysis.service_blocks import MANY, following_of
 from npu_tui.analysis.service_cost import Cost
-from npu_tui.analysis.service_replay import ServiceModel, twice, with_engines
+from npu_tui.analysis.service_model import ServiceModel, twice, with_engines
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.rule import sentences

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from npu_tui.analysis.limits import A_PART, HALF, LITTLE, NEARLY_ALL, SOME, UNSEEN
-from npu_tui.analysis.service_replay import ServiceModel
+from npu_tui.analysis.service_model import ServiceModel
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64

@@ -21,13 +21,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Cost, around_of
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_replay import (
-    EngineModel,
-    ServiceModel,
-    replayed,
-    undrafted,
-    with_engines,
-)
+from npu_tui.analysis.service_model import EngineModel, ServiceModel, undrafted, with_engines
+from npu_tui.analysis.service_replay import replayed
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds

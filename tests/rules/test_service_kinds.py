@@ -27,7 +27,7 @@ from service_writer import Folder
 
 from npu_tui.analysis.service_cost import FEWEST, fitted, slower_since, work_of
 from npu_tui.analysis.service_latency import surcharges, timeline
-from npu_tui.analysis.service_replay import model_of, with_engines
+from npu_tui.analysis.service_model import model_of, with_engines
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
