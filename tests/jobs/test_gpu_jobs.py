@@ -62,8 +62,7 @@ def test_a_late_gpu_is_named_as_a_late_npu_is(tmp_path: Path):
 def test_gpus_of_a_healthy_job_are_even(tmp_path: Path):
     job = _job(tmp_path, slow=False)
     assert len(job.meetings) == 4
-    (found,) = job_findings(job)
-    assert (found.title.code, found.ranks) == ("job.alike.all", (0, 1))
+    assert {(found.title.code, found.ranks) for found in job_findings(job)} == {("job.alike.all", (0, 1))}
 
 
 def _without_args(rank: int, events: Events) -> Events:
