@@ -199,7 +199,16 @@ def test_level0(real: Sample) -> None:
     assert found["source"]["profiler_level"] == 0
     assert all(row["arrivals"] is None and row["wait_us"] is None for row in found["communication"])
     unknown = {"communication.planes", "apis", "dispatch.drains.cause", "operators.core", "steps.few"}
-    unjudged = {"COMM.LINK", "COMM.STRAGGLER", "HOST.CPU", "KERNEL.SHAPE", "MEM.ALLOC", "MEM.BW", "OP.COMPILE"}
+    unjudged = {
+        "COMM.LINK",
+        "COMM.SPEED",
+        "COMM.STRAGGLER",
+        "HOST.CPU",
+        "KERNEL.SHAPE",
+        "MEM.ALLOC",
+        "MEM.BW",
+        "OP.COMPILE",
+    }
     unjudged |= {"COMM.PACKETS", "COMM.BANDWIDTH", "DATA.PREPROCESS", "KERNEL.PIPE", "MEM.L2", "MEM.VECTOR", "MFU"}
     assert {each["id"] for each in found["not_checked"]} == unknown | unjudged
 

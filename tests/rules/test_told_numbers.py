@@ -20,6 +20,7 @@ COMPARED: dict[str, set[float]] = {
     "DISPATCH.INTERRUPT": {limits.SHORT_NS / 1_000},
     "COMM.SMALL": {parallelism.BUCKET / 2**20},
     "COMM.LINK": {planes._SLOWER, data.LARGE_BYTES / 1e6},
+    "COMM.SPEED": {*planes._USUAL_SPEEDS.values(), data.LARGE_BYTES / 1e6},
     "OP.OUTLIER": {limits.FEWEST_EQUALS, limits.A_PART * PERCENT},
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
     "KERNEL.SHAPE": {kernel_rules._BLOCK},
