@@ -43,7 +43,7 @@ class LineLoss(Struct, frozen=True):
 
 
 def user_line(stack: str) -> CodeLine | None:
-    """The innermost user frame of a call stack (``file(line): function;`` per line, innermost first)."""
+    """The innermost user frame of ``stack`` (``file(line): function;`` a line, innermost first); None without one."""
     return next(iter(_user_frames(stack)), None)
 
 
@@ -106,9 +106,9 @@ def model_line(frames: Iterable[str]) -> CodeLine | None:
 
 
 def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I64]]:
-    """The lines whose launches lost time, most first, each with its positions in ``launches``, worst first.
+    """The lines that lost time, those that lost most first, and for each line the launches that lost it.
 
-    The lines add up to the lost time of ``launches``.
+    These are positions in ``launches``, the one that lost most first. Together the lines lost what ``launches`` lost.
     """
     position = np.flatnonzero(launches.lost > 0)
     position = position[np.argsort(-launches.lost[position], kind="stable")]

@@ -173,7 +173,7 @@ def _move_host(replay: Replay, run: Run, change: Change, start: I64, end: I64) -
 
 
 def _as_nature(trace: Trace, made: Trace) -> Trace:
-    """``made`` with what ``trace`` has beside its columns."""
+    """``made`` with what ``trace`` has beside its columns: its nature, its service, the scheduling of its threads."""
     for name in ("nature", "service", "scheduling", "is_untimed", "bytes_beside", "held"):
         setattr(made, name, getattr(trace, name))
     return made
@@ -184,7 +184,7 @@ _Added = tuple[I64, I64, I64]
 
 
 def _overlap(moved: Trace, devices: Sequence[DeviceSlices]) -> tuple[Bools, _Added]:
-    """Which slices of the overlap analysis are not those of the moved ones, and what comes in their place."""
+    """Which slices of the overlap analysis are dropped, as the work below has moved, and what takes their place."""
     dropped: Bools = np.zeros(len(moved.slices), np.bool_)
     added: list[_Added] = [(np.zeros(0, np.int64),) * 3]
     layers = [layer for layer in moved.layers if layer.kind == "overlap"]
@@ -207,9 +207,10 @@ def _overlap(moved: Trace, devices: Sequence[DeviceSlices]) -> tuple[Bools, _Add
 
 
 def _assembled(recorded: Trace, moved: Trace, kept: I64, added: _Added) -> tuple[Trace, I64]:
-    """The trace of the slices ``kept`` of ``moved`` and of those ``added``, in order, in rows, with their links.
+    """Put a trace together from the slices of ``moved`` that are ``kept`` and those that are ``added``.
 
-    Then the new number of each slice.
+    Slices are in order and in rows, with the links between them. The second result is the new number of each slice
+    of ``moved``, -1 where it is not there; (slices + 1,), the last for no slice.
     """
     moved_slices = moved.slices
     source = np.concatenate((kept, added[2]))

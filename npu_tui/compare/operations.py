@@ -193,7 +193,7 @@ def _finer(symbol: list[I64], shape: list[I64]) -> tuple[I64, I64]:
 
 
 def _replacements(places: list[I64], frame: list[I64], left: I64, right: I64) -> list[Replacement]:
-    """Where both sides have something between the same two matches, inside one frame."""
+    """The replacements: what both sides have between the same two matches, inside one frame."""
     lows = [np.concatenate(([-1], matches)) + 1 for matches in (left, right)]
     highs = [np.append(matches, len(at)) for matches, at in zip((left, right), places, strict=True)]
     both = np.flatnonzero((highs[0] > lows[0]) & (highs[1] > lows[1]))
@@ -250,7 +250,7 @@ class LineChange(Struct, frozen=True):
 
     @property
     def delta(self) -> float:
-        """How much more the new side loses at this line."""
+        """How much more the new side loses at this line, ns per step."""
         return (self.new.lost if self.new else 0.0) - (self.base.lost if self.base else 0.0)
 
     @property
@@ -276,7 +276,10 @@ def line_changes(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
 
 
 def _lines_of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
-    """The lines of one function: by number where that is known to be the same, else in order by what they launch."""
+    """Match the lines of one function: by number unless the function has moved, the rest in order by what they launch.
+
+    A line without a match is a change of one side alone.
+    """
     base, new = sorted(base, key=_line_number), sorted(new, key=_line_number)
     stayed = {_line_number(cost): cost for cost in base}
     same = {_line_number(cost): cost for cost in new if _line_number(cost) in stayed}

@@ -123,7 +123,7 @@ class DrawnSteps:
         return both[:, 0], both[:, 1]
 
     def _marks(self, twins: tuple[I32, I32], changes: list[Finding]) -> tuple[I8, I8]:
-        """What is to be said of every slice of both traces; (slices,) each."""
+        """The mark of every slice of both traces, such as only here or changed; (slices,) each."""
         kernels = self._kernels()
         marks = []
         for k, (side, window) in enumerate(self._sides):
@@ -153,7 +153,7 @@ _MOST_PLACES = 5
 
 
 class BothPlaces(Struct, frozen=True):
-    """Where a difference is to be seen; None on a side that has no such place."""
+    """The places of a difference on both sides; None on a side that has no such place."""
 
     base: Evidence | None
     new: Evidence | None
@@ -199,7 +199,7 @@ class ComparisonPicture:
         return True
 
     def places(self, change: Finding) -> list[BothPlaces]:
-        """Where ``change`` is to be seen in the drawn steps, at most five; elsewhere where these have none of it."""
+        """The places of ``change`` in the drawn steps, at most five; those in other steps where these have none."""
         base, new = (
             places_of(side, name, items, window)
             if items is not None and len(items)
@@ -270,7 +270,7 @@ class ComparisonPicture:
 
 
 def compared_scene(picture: ComparisonPicture) -> Scene:
-    """The scene of ``picture``: the starts of the drawn steps lie on one another, the changes are marked above."""
+    """The scene of ``picture``: the drawn steps begin at the same column, and marks above show the changes."""
     scene = make_scene([side.profile for side in picture.comparison.sides])
     scene.compare(picture.pair)
     scene.findings = picture.marks()

@@ -50,7 +50,7 @@ class Bounds(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(met: RankMeetings, notified: ClockPairs, messages: ClockPairs, zero: I64, drift: F64) -> Bounds:
-        """Times count from ``zero`` of their rank, and are those of a clock that runs evenly; (ranks,)."""
+        """All bounds, with times since the ``zero`` of their rank, ns, and without its ``drift``; (ranks,) both."""
 
         def straight(time: I64, rank: I64) -> F64:
             since = (time - zero[rank]).astype(np.float64)
@@ -74,9 +74,9 @@ class Bounds(Struct, frozen=True, eq=False):
 
 
 def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> ClockPairs:
-    """The k-th wait for a record ends after the k-th record starts, within one collective and id.
+    """Bounds from notifies: within one collective and id the k-th wait ends after the k-th record starts.
 
-    A message is called otherwise on each of its ranks, so that of messages the id alone counts.
+    Each rank of a message gives it a name of its own, so messages are paired by their id alone.
     """
     some = [(index[profile.rank], profile.notifies) for profile in ranks if len(profile.notifies)]
     if not some:
@@ -135,9 +135,9 @@ def _no_pairs() -> ClockPairs:
 
 
 def islands(count: int, row: I64, rank: I64, notified: ClockPairs) -> I64:
-    """Which ranks the ``row`` of each ``rank`` (n,) or notifies tie: the number of the island of each, (ranks,).
+    """The island of each rank: the ranks that collectives (``row`` and ``rank`` of each call, (n,)) or notifies tie.
 
-    Islands are numbered by their lowest rank.
+    An island is numbered by the place of its lowest rank; (ranks,).
     """
     lowest = np.arange(count)
     # The lowest rank spreads over collectives and notifies until no island grows any more.
@@ -166,9 +166,11 @@ def intervals(bounds: Bounds, references: I64) -> tuple[F64, F64]:
 
 
 def _shortest(bounds: Bounds, references: I64, source: I64, target: I64, most: F64, into: F64, out: F64) -> F64:
-    """Shortest paths from each reference (Bellman–Ford), inf where there is none, NaN on a negative cycle.
+    """The length of the shortest path from each rank's reference to it (Bellman–Ford), ns; (ranks,).
 
-    A barrier is a place on the way: ``into`` it from every rank, ``out`` of it to every rank.
+    A pair leads from ``source`` to ``target`` and is ``most`` ns long. A barrier of ``bounds`` joins all of its calls:
+    the way into it is ``into`` ns long and the way out of it ``out`` ns, (calls,) each. Without a path the length is
+    inf; it is NaN where a path leads through a cycle of negative length, which contradicting bounds make.
     """
     count = len(references)
     distance = np.where(references == np.arange(count), 0.0, np.inf)
@@ -227,7 +229,7 @@ class RankClock(Struct, frozen=True):
 
 
 def clocks(ranks: Sequence[RankProfile], met: RankMeetings) -> list[RankClock]:
-    """The clock of every rank, in their order; the first one is the reference."""
+    """The clock of every rank, in the order of ``ranks``; the first rank is the reference."""
     if not ranks:
         return []
     count, index = len(ranks), {profile.rank: number for number, profile in enumerate(ranks)}
@@ -328,7 +330,7 @@ def _zeros(met: RankMeetings, count: int) -> I64:
 
 
 def _common_ends(met: RankMeetings, zero: I64) -> SharedEvents:
-    """The ends of all barriers, each on its own clock from ``zero`` on."""
+    """The ends of all barriers, ns by the clock of each rank since its ``zero``."""
     of_barrier = met.barrier[met.row]
     rank = met.rank[of_barrier]
     groups: dict[str, int] = {}
@@ -339,7 +341,7 @@ def _common_ends(met: RankMeetings, zero: I64) -> SharedEvents:
 
 
 def _third_ranks(ranks: Sequence[RankProfile], met: RankMeetings, zero: I64) -> SharedEvents:
-    """When ranks came that several others waited for: one event per collective and rank that came."""
+    """When ranks arrived that several others waited for, ns since ``zero``: one event per collective and arrival."""
     seen = views(met, [profile.seen for profile in ranks])
     entry, peer, after = (column[(seen.entry >= 0) & ~seen.at_most] for column in (seen.entry, seen.peer, seen.after))
     key = met.row[entry] * (int(peer.max(initial=0)) + 1) + peer

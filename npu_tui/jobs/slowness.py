@@ -174,7 +174,7 @@ class SavingsModel:
         return Reduction(before.astype(np.int64), (ending * self._tail_excess).astype(np.int64))
 
     def reduced_transfers(self, moved: I64) -> Reduction:
-        """The reduction that makes each arrival leave its collective ``moved`` ns earlier, (n,)."""
+        """The reduction by which each rank leaves the collective of each arrival ``moved`` ns earlier; (n,)."""
         before = np.where(self._arrival_before >= 0, moved[self._arrival_before], 0)
         tail = np.zeros(len(self._tail), np.int64)
         tail[self._rank_of_end] = moved[self._last_arrivals]
@@ -197,7 +197,7 @@ class SavingsModel:
 
 
 def exposed_transfers(blame: Blame, busy: Sequence[Busy | None], over: Bools) -> I64:
-    """How long each arrival that is ``over`` (n,) moves data while its rank computes nothing, ns; 0 for the others."""
+    """How long each arrival that is ``over`` (n,) moves data while its rank computes nothing, ns; 0 elsewhere; (n,)."""
     moving = np.where(over & (blame.call >= 0), blame.end - np.maximum(blame.come[blame.row], blame.start), 0).clip(0)
     for place, computed in enumerate(busy):
         if computed is not None:

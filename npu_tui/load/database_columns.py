@@ -106,9 +106,9 @@ def first_places(keys: I64, wanted: I64) -> I64:
 
 
 def expanded(keys: I64, wanted: I64) -> tuple[I64, I64]:
-    """All pairs of a place in ``wanted`` and a place in ``keys`` with the same number, in the order of ``wanted``.
+    """Every match of ``wanted`` with ``keys``: the index into each where the values are equal; (matches,) both.
 
-    Among equal keys they keep their order. Negative numbers match nothing.
+    Matches are in the order of ``wanted``, those of one value in the order of ``keys``. Negative values match nothing.
     """
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -147,7 +147,7 @@ class Connections:
         return np.where(at >= 0, self._rows["connectionId"][at], -1)
 
     def all_of(self, ids: I64) -> tuple[I64, I64]:
-        """All pairs of a place in ``ids`` and a number of it; (pairs,) each."""
+        """The index into ``ids`` and the number for every number that an id has; (pairs,) each."""
         if not len(self._rows):
             place = np.flatnonzero(ids >= 0)
             return place, ids[place]
@@ -266,7 +266,7 @@ def text_at(words: list[str], place: I64) -> pl.Series:
 
 
 def labels(words: pl.Series) -> pl.Series:
-    """``words`` dictionary-coded, where they are a few again and again."""
+    """``words`` as codes of a dictionary where few of them are distinct."""
     import polars as pl
 
     coded: pl.Series = words.cast(pl.Categorical)

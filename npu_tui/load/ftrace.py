@@ -79,7 +79,7 @@ def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
 
 
 def _blocks_of_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines, some at a time, with the offset that is reached; of one that is too long only its beginning."""
+    """Blocks of lines, each with the offset (bytes) that it reaches; of a line that is too long only the beginning."""
     rest = b""
     with open_regular(path) as stream:
         while block := stream.read(_BLOCK):
@@ -135,7 +135,7 @@ def _add_events(events: SchedulerEvents, lines: list[str]) -> None:
 
 
 def _event_columns(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[str, I64]:
-    """The columns of ``SchedulerEvents`` as far as the heads of lines tell, one row a line that is read."""
+    """The columns of ``SchedulerEvents`` that the prefix of a line tells (time, CPU, event); a row for each line."""
     import polars as pl
 
     current, cpu, seconds = (pl.col(number).cast(pl.Int64) for number in "234")

@@ -67,9 +67,9 @@ _QUICK_BYTES = 16 << 20  # the largest text that opens fast without a copy
 def opening_of(
     path: str | Path, cached: bool = True, form: Form | None = None, survey: Survey | None = None
 ) -> Opening:
-    """``path`` to be opened, in ``form`` if it has a text and a database; ``-`` is standard input.
+    """The opening of ``path``, in ``form`` where it lies there as text and as database; ``-`` is standard input.
 
-    ``survey`` is what has been seen of the folders around. Raises ``InputError`` if there is no standard input.
+    ``survey`` knows the folders that were looked at before. Raises ``InputError`` if there is no standard input.
     """
     if Path(path) != PIPED:
         return Opening(Path(path), cached, form=form, survey=survey or Survey())
@@ -80,7 +80,7 @@ def opening_of(
 
 
 class Opening(Struct, dict=True, eq=False):
-    """A trace to be opened: the file or directory ``path``, in ``form`` if it has a text and a database.
+    """A trace to be opened: the file or directory ``path``, in ``form`` where it lies there as text and as database.
 
     With ``cached`` its parsed copy is used, or made if there is none. If ``piped`` is given it supplies the bytes, and
     no copy is used, because its content is known only once all of it has been read. One that is ``optional`` was not

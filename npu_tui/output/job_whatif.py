@@ -66,7 +66,7 @@ class _Pipelines:
         self.micro = micro.pop() if len(micro) == 1 else None
 
     def asked(self, words: str) -> _JobChange:
-        """What the change ``words`` is. Raises ``UnknownChangeError``."""
+        """The change that ``words`` name. Raises ``UnknownChangeError``."""
         runs = self._runs
         count = sum(len(run.start) for run in runs.runs)
         if words.lower() in _EVEN:
@@ -144,7 +144,7 @@ class _Roles:
         self.remedies = [f"tail of {role} as the median" for role in tails]
 
     def asked(self, words: str) -> _JobChange:
-        """What the change ``words`` is: by how many ns stints get shorter. Raises ``UnknownChangeError``."""
+        """The change that ``words`` name: by how many ns stints get shorter. Raises ``UnknownChangeError``."""
         less: dict[RoleSpan, float]
         if match := _TAIL.fullmatch(words):
             less = shortened_tails([tail for tail in self._roles.tails if match["role"] in (None, tail.role)])
@@ -175,7 +175,7 @@ def is_replayed(job: Job) -> bool:
 
 
 def _replayed_model(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles | _Ranks:
-    """What of ``job`` is replayed. Raises ``InputError`` where nothing is."""
+    """The model that replays ``texts``: of pipelines, roles or ranks. Raises ``InputError`` where ``job`` has none."""
     words = [" ".join(text.split()) for text in texts]
     of_ranks = words and all(_RANK.fullmatch(text) for text in words)
     if len(job.blamed) and (of_ranks or (job.roles is None and not job.pipelines.runs)):
@@ -185,7 +185,7 @@ def _replayed_model(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles 
 
 
 def job_changes(job: Job, finding: Finding) -> list[str]:
-    """The run of ``job`` without ``finding``, as ``job_whatif`` is asked for it; empty where nothing replays that."""
+    """The texts that ask ``job_whatif`` for the run of ``job`` without ``finding``; empty where nothing replays it."""
     if finding.id == "RANK.STAGE" and job.pipelines.runs:
         slower = finding.title.code.endswith("_slower")
         return [f"stage {job.stage(finding.ranks[0])} as others" if slower else "layers even"]

@@ -204,7 +204,7 @@ def cpu_charts(profile: Profile) -> list[Chart]:
 
 
 def _cpu(known: CpuTime, task: int) -> StepFunction:
-    """The states of one thread, with who had its CPU."""
+    """The states of thread ``task`` over time (``CpuClass`` and its sentence), with who had its CPU."""
     time, *codes = thread_timeline(known.scheduling, task, known.trace.end)
     distinct, number = np.unique(np.stack(codes), axis=1, return_inverse=True)
     places = [_doing(known.scheduling, *code) for code in distinct.T.tolist()]
@@ -213,7 +213,7 @@ def _cpu(known: CpuTime, task: int) -> StepFunction:
 
 
 def _doing(scheduling: Scheduling, part: int, by: int, cpu: int) -> tuple[CpuClass, Message]:
-    """How a lane shows that a thread is in ``part``, and in words."""
+    """The class that a lane draws while a thread is in state ``part``, and the sentence that tells the state."""
     name = scheduling.sources[by] if part == INTERRUPT else scheduling.name_of(by)
     words = {"name": brief(name, 40), "cpu": cpu}
     if part == INTERRUPT:
@@ -281,13 +281,13 @@ def _holder_of_allocation(memory: MemoryUse, name: int, line: int) -> CodeLine |
 
 
 def _sum_of_holders(area: Callable[[], StackedArea]) -> StepFunction:
-    """What all holders have together."""
+    """The bytes that all holders have together, over time."""
     found = area()
     return StepFunction(found.time, found.value.sum(axis=0), found.end)
 
 
 def _lead(trace: Trace, launches: Dispatch) -> StepFunction:
-    """The lead of the launch that starts next: it is known until that launch starts."""
+    """The lead of the launch whose kernel starts next, over time; it holds until that kernel starts."""
     lead, target = host_lead(trace, launches), trace.links.target_time[launches.link]
     known = ~np.isnan(lead)
     begins, first = np.unique(target[known], return_index=True)

@@ -108,11 +108,11 @@ class _Steps:
 
     @property
     def profiles(self) -> list[Output]:
-        """What has been begun so far."""
+        """The profiles of the recording that have been begun so far."""
         return new_outputs(self.wanted.out, self._known)
 
     def news(self, count: int) -> Iterator[Progress]:
-        """The step in which ``count`` ranks are (0: as many as record), once each; nothing where it is not known."""
+        """Each step that ``count`` ranks have reached (0: all that record), told once; nothing if steps are unknown."""
         for output in self.profiles:
             self._marks.setdefault(output.folder, StepMarks(output.folder))
         if not self._marks or len(self._marks) < count:
@@ -125,7 +125,7 @@ class _Steps:
 
 
 def _follow_logs(job: TorchJob, steps: _Steps, ranks: set[int], clock: RecordClock) -> Iterator[Progress]:
-    """From the switch until the ranks have recorded."""
+    """The progress from the switch until the ``ranks`` have recorded, by their logs."""
     wanted = steps.wanted
     deadline, late = Deadline(clock, wanted.patience), Deadline(clock, _STRAGGLERS)
     read, started, stopped = False, dict[int, int](), set[int]()
@@ -172,7 +172,7 @@ def _why_nothing(switch: Path, wanted: RecordRequest, read: bool, begun: bool, s
 
 
 def _follow_folders(steps: _Steps, clock: RecordClock) -> Iterator[Progress]:
-    """From the switch until the profiles that were begun are recorded: MindSpore writes no log."""
+    """The progress from the switch until all profiles begun are recorded, by their folders: MindSpore writes no log."""
     wanted = steps.wanted
     deadline, begun = Deadline(clock, wanted.patience), False
     yield Progress("waiting", _waiting_message(wanted))
@@ -207,9 +207,10 @@ def new_outputs(folder: Path, known: set[Path]) -> list[Output]:
 
 
 def followed(wanted: RecordRequest, known: set[Path], count: int, clock: RecordClock) -> Iterator[Progress]:
-    """From the end of a recording of ``count`` ranks (0: as many as come) until its profiles are analysed.
+    """Follow a recording from its end until the profiles of ``count`` ranks are analysed; 0: of all that appear.
 
-    Ends with ``complete``; with ``raw`` where nothing analyses them. Raises ``RecordError``, ``StoppedError``.
+    Profiles in the folders ``known`` are not its own. The last progress is ``complete``, or ``raw`` where the profiles
+    are there and nothing analyses them. Raises ``RecordError``, ``StoppedError``.
     """
     deadline = Deadline(clock, wanted.patience)
     profiles: dict[Path, Followed] = {}
@@ -248,7 +249,7 @@ def _progress_line(profiles: dict[Path, Followed], states: dict[Path, State]) ->
 
 
 def _recording_end(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
-    """What has become of ``profiles``. Raises ``RecordError`` where one is lost."""
+    """The last progress of ``profiles``, by their states. Raises ``RecordError`` where one is lost."""
     by_state: dict[State, list[Path]] = {}
     for path, state in states.items():
         by_state.setdefault(state, []).append(path)

@@ -44,7 +44,7 @@ def sync_calls(facts: Facts) -> I64:
 def late_behind_collectives(facts: Facts) -> Span:
     """When a stream waited for the launch of a kernel while nothing but a collective ran on the device.
 
-    That hides the wait from the device's idle time, but the host is as late as in it.
+    The collective hides the wait from the idle time of the device, but the host is as late as in idle time.
     """
     tasks = facts.tasks
     if tasks is None:
@@ -82,7 +82,7 @@ def launch_blocking(facts: Facts) -> float:
 
 @once_per_device
 def held_launches(facts: Facts) -> tuple[float, Change]:
-    """The share of the operations that launch whose end follows that of their kernel, and the run without these waits.
+    """The share of launching operations that end just after their kernel, and the change that removes these waits.
 
     0 where it does not come from waiting: an operation that waits ends a steady time after its kernel, of any length.
     """
@@ -120,7 +120,7 @@ def queue_is_off(facts: Facts) -> bool:
 
 
 def waits_after_launches(facts: Facts, calls: I64) -> I64:
-    """Those of ``calls`` that wait for a stream and follow a launch with no other wait between."""
+    """The ``calls`` that wait for a stream and follow a launch with no other wait between."""
     if facts.launches is None:
         return calls[:0]
     named = facts.names_where(lambda name: "SynchronizeStream" in name)
@@ -205,7 +205,7 @@ def dry(facts: Facts) -> Drains:
 
 @once_per_device
 def waited_copies(facts: Facts) -> I64:
-    """The copies that a call of the host waits for: one that ends as they do, and began before; by end."""
+    """The copies that a call of the host waits for, by end: the call began before the copy ended, and ends with it."""
     device, slices = facts.part.slices, facts.trace.slices
     items = np.zeros(0, np.int64) if device is None else np.flatnonzero(device.copy & facts.window.holds(slices.start))
     items = items[np.argsort(slices.end[items], kind="stable")]
@@ -220,7 +220,7 @@ def waited_copies(facts: Facts) -> I64:
 
 
 def without_all(facts: Facts, span: Span) -> Change:
-    """The run with neither work nor waits of the host nor copies in ``span`` of the device's time."""
+    """The change that removes work and waits of the host, and copies, from ``span`` of the device's time."""
     waits, slices = sync_calls(facts), facts.trace.slices
     low, high = span[0] - facts.floor, span[1] - facts.floor
     touched = touches(low, high, slices.start[waits].astype(np.float64), slices.end[waits].astype(np.float64))

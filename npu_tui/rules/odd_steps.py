@@ -121,7 +121,7 @@ def _odd_windows(facts: Facts, found: Sequence[OddStep]) -> tuple[Evidence, ...]
 
 
 def _own_work(facts: Facts, one: OddStep, length: I64) -> _Own:
-    """What is the step's own alone: a run of kernels, else what its kernels take longer than their equals."""
+    """What only the odd step computes: a run of kernels, else the time by which its kernels exceed their equals."""
     if not one.count:
         excess = round(float(((1.0 - one.keep) * length[one.kernels]).sum()))
         keeps = np.unique(one.keep[one.keep < 1.0]).tolist()
@@ -138,7 +138,7 @@ def _own_work(facts: Facts, one: OddStep, length: I64) -> _Own:
 
 
 def _host_removal(facts: Facts, one: OddStep, items: I64) -> Change:
-    """The host does not do what launches the kernels ``items`` of a step, nor wait for them.
+    """The change by which the host neither launches the kernels ``items`` of a step nor waits for them.
 
     That is the longest frame that launches nothing else in the step; without one it lasts until the next launch.
     """
@@ -180,7 +180,7 @@ def _common_frames(facts: Facts, items: I64) -> list[CodeLine]:
 
 
 def _why(facts: Facts, mine: I64, equal: I64, excess: int) -> str:
-    """Whether the kernels ``mine`` have other shapes than their ``equal`` ones, the same ones, or nobody knows."""
+    """Why ``mine`` take ``excess`` ns more than ``equal`` kernels: other ``shapes``, or ``slower``; else ``longer``."""
     table = facts.kernel_table
     if len(table) != len(facts.kernels) or not (table.shapes.code[mine] >= 0).any():
         return "longer"
@@ -189,7 +189,7 @@ def _why(facts: Facts, mine: I64, equal: I64, excess: int) -> str:
 
 
 def _shapes_compared(facts: Facts, one: OddStep) -> Said:
-    """The shapes of the longest kernel of the step, and those of its equal in a usual one."""
+    """The shapes of the longest kernel of the odd step beside those of the same kernel in a usual step; else empty."""
     table, length = facts.kernel_table, facts.length(facts.kernels)
     longest = int(one.kernels[np.argmax(length[one.kernels])])
     step = count_until(facts.repetitions, facts.trace.slices.start[facts.kernels]) - 1

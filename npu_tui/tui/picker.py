@@ -87,7 +87,7 @@ class PickerChoice(Struct):
 
 
 def head_line(choice: PickerChoice, width: int) -> Text:
-    """How many there are, below which folder, and what is searched for."""
+    """The line on top: how many profiles there are, below which folder, and what is searched for."""
     profiles = sum(not entry.is_job for entry in choice.listed)
     words = [say("picker.title", count=profiles), say("picker.below", path=printable(str(choice.folder.absolute())))]
     if choice.is_cut:
@@ -154,7 +154,7 @@ def row_line(choice: PickerChoice, entry: Nearby, widths: Sequence[int], is_curr
 
 
 def foot_lines(choice: PickerChoice, width: int, words: str) -> list[Text]:
-    """All of what the row under the cursor says, where it lies, and the keys."""
+    """The lines at the bottom: the verdict on the row under the cursor in full, its path, and the keys."""
     entry = choice.current()
     lines: list[Text] = []
     if entry is not None:
@@ -187,7 +187,7 @@ def _offer(ranks: Sequence[Nearby]) -> str:
 
 
 def _entry_name(choice: PickerChoice, entry: Nearby) -> str:
-    """The name, with how to unfold a job ahead, or below its job."""
+    """The name of ``entry``: a job has its fold mark in front, a rank of a job is indented below it."""
     if entry.ranks:
         return f"{'▸' if choice.is_folded(entry) and not choice.wanted else '▾'} {entry.name}"
     worker = entry.name.rpartition("/")[2]
@@ -247,7 +247,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
         self._look()
 
     def on_unmount(self) -> None:
-        """Nothing more needs to be known."""
+        """Stop to look: the answers are no longer needed."""
         self._stop.set()
 
     # --- looking
@@ -298,7 +298,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
             self.examine()
 
     def examine(self) -> None:
-        """Learn what those say of which it is not known yet."""
+        """Ask for the verdict of each profile that has none yet."""
         self._stop.clear()
         if self._analysed:
             self._look()
@@ -332,7 +332,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
     # --- drawing
 
     def on_resize(self) -> None:
-        """Draw it for another size."""
+        """Draw the list for another size."""
         self._draw()
 
     def tell(self, words: str) -> None:
@@ -378,7 +378,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        """What is pasted is looked for."""
+        """Filter by what is pasted."""
         self._type(event.text.strip().partition("\n")[0])
 
     def _type(self, text: str) -> None:

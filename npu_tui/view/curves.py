@@ -115,7 +115,7 @@ class StepCurve:
 
 
 def counter_curve(counters: Counters, series: int, end: int) -> StepCurve:
-    """The curve of ``series``, drawn up to ``end`` ns, where the trace ends, or to its last sample."""
+    """The curve of counter ``series`` until ``end`` (ns, that of the trace) or its last sample, whichever is later."""
     low, high = counters.offset[series], counters.offset[series + 1]
     time, value = counters.time[low:high], counters.value[low:high]
     finite = np.isfinite(value)
@@ -266,12 +266,12 @@ class DrawnArea:
 
     @cached_property
     def total(self) -> I64:
-        """What all holders have together, (n,)."""
+        """The bytes that all holders have together, (n,)."""
         return np.asarray(self.area.value.sum(axis=0))
 
     @cached_property
     def peak(self) -> int:
-        """Where in time most is held, as a place in ``time``."""
+        """The moment at which most is held, as a place in ``time``."""
         return int(self.total.argmax()) if len(self.total) else 0
 
     @cached_property
@@ -289,7 +289,7 @@ class DrawnArea:
         return known, len(self.total) - 1 - key % len(self.total)
 
     def held(self, holder: int, time: int) -> int | None:
-        """What ``holder`` has at ``time`` ns; None before the first moment and from the end on."""
+        """The bytes that ``holder`` has at ``time`` ns; None before the first moment and from the end on."""
         at = int(self.area.time.searchsorted(time, "right")) - 1
         return int(self.area.value[holder, at]) if at >= 0 and time < self.area.end else None
 
