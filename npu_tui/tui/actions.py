@@ -196,7 +196,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("panel", "panel q Q", both=lambda screen: screen.close_panel(), picker=lambda screen: screen.app.leave()),
     _command("panel", "panel_grow P", both=lambda screen: screen.grow_panel()),
     *(_command("panel", f"{TAB_COMMAND}{tab} {key}", _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
-    _command("panel", "code", lanes=_shows("lines")),
+    _command("panel", "code", lanes=_shows("lines"), job=_needs("code_timeline")),
     *(_command("panel", f"{view} {key}", _shows(view)) for view, key in VIEW_KEYS.items()),
     _command("panel", "sort_reverse -", both=lambda screen: screen.reverse_order()),
     _command("panel", "filter &", both=lambda screen: screen.filtering.ask(), picker=lambda screen: screen.find()),
@@ -213,7 +213,7 @@ ACTIONS: tuple[Command, ...] = (
     *(_command("job", f"{TAB_COMMAND}{tab} {key}", job=_opens(tab)) for tab, key in JOB_KEYS.items()),
     _command("list", "fold_job left right", picker=lambda screen: screen.fold()),
     _command("place", "command : ctrl+p", lambda screen: screen.asking.open(), job=lambda screen: screen.ask()),
-    _command("program", "whatif", lambda screen: screen.supposing.open()),
+    _command("program", "whatif", lambda screen: screen.supposing.open(), job=_needs("whatif_job")),
     _command("program", "sql", lambda screen: screen.querying.open()),
     _command("program", "record @", both=lambda screen: screen.app.record()),
     _command(

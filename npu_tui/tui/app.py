@@ -333,9 +333,9 @@ class NpuTui(Program, inherit_bindings=False):
 
     # --- the job recorded again
 
-    def record(self, folder: str = "") -> None:
-        """Record the job that watches ``folder``, else that of the last time, while the user goes on exploring."""
-        self._tell(self.recordings.begin(folder))
+    def record(self, folder: str = "") -> str:
+        """Record the job that watches ``folder``, else that of the last time, meanwhile; returns what to tell."""
+        return self.recordings.begin(folder)
 
     def compare_with(self, path: str) -> None:
         """Hold what is on screen, as the new one, against what lies at ``path``."""

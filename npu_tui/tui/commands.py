@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 
 from npu_tui.strings import LANGUAGES, knows, name_keys, say, speaking
+from npu_tui.subjects.declaration import Subject
 
 _SIGNS = {
     "!": "exclamation_mark", '"': "quotation_mark", "#": "number_sign", "$": "dollar_sign", "%": "percent_sign",
@@ -298,16 +299,20 @@ def text_table() -> str:
 _WORD = re.compile(r"[a-z0-9_.]+")
 
 
-def asked(text: str, where: Where) -> list[str]:
+def asked(text: str, where: Where, subject: Subject | None = None) -> list[str]:
     """The commands of a screen that answer ``text``, the best first: those of which it has all words of a phrase.
 
-    Phrases are known in every language, whichever is spoken. A longer phrase says more.
+    Phrases are known in every language, whichever is spoken. A longer phrase says more. A ``subject`` has phrases of
+    its own for its tabs, and none for those that it lacks.
     """
     typed = text.casefold()
     words = set(_WORD.findall(typed))
     best: dict[str, int] = {}
     for command in commands_of(where):
-        for phrase in _phrases(command.id):
+        if subject is not None and subject.tabs.get(command.id.removeprefix(TAB_COMMAND)) == "":
+            continue
+        own = f"{command.id}.{subject.id}" if subject is not None else command.id
+        for phrase in _phrases(own) or _phrases(command.id):
             parts = phrase.split()
             # Chinese has no blanks between words: a phrase is anywhere in the text.
             if all(part in words if part.isascii() else part in typed for part in parts):

@@ -15,7 +15,7 @@ from npu_tui.tui.prompt import Desk
 from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look, listed
-from npu_tui.tui.tabs.lines import LinesTab, has_own, of_subject, view_name
+from npu_tui.tui.tabs.lines import OF_DEVICES, LinesTab, has_own, of_subject, view_name
 from npu_tui.tui.tabs.links import events_are_ready, links
 from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
@@ -135,11 +135,17 @@ class Contents:
         self.fill()
         return None
 
-    def press_view(self, view: str) -> None:
-        """Show ``view`` of the tab of code lines, or its tab; where it is on show, give it the focus."""
-        here = subject_of(self._now().profile.trace).tabs
+    def press_view(self, view: str) -> str | None:
+        """Show ``view`` of the tab of code lines, or its tab; where it is on show, give it the focus.
+
+        Returns what to tell of one that needs kernels, where there are none.
+        """
+        shown = subject_of(self._now().profile.trace)
+        here, of_devices = shown.tabs, view in OF_DEVICES
         view = here.get(view) or view
         tab = next((tab for tab in self._tabs if here.get(tab) == view), None)
+        if tab is None and of_devices and shown.no_kernels:
+            return say(shown.no_kernels)
         if tab is not None:
             if self._panel.is_open(tab):
                 self._panel.focus_content()
@@ -151,6 +157,7 @@ class Contents:
             self.lines.stop()
             self.lines.view = view
             self.open_tab("lines")
+        return None
 
     def ask(self, sql: str) -> None:
         """Show the answer to a query, with the focus on its rows."""

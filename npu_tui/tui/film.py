@@ -56,18 +56,29 @@ class Films:
         self._play, self._show, self._back = play, show, back
         self._recorded: Session | None = None
         """What was on screen before the film."""
+        self._owed: str | None = None
+        """The cause of a film that was asked for before there were findings."""
 
-    def toggle(self, session: Session, cause: str) -> str | None:
-        """Show the run of ``session`` without ``cause``, without its first one where that is empty; or leave a film."""
+    def toggle(self, session: Session, trace: int, cause: str) -> str | None:
+        """Show ``trace`` of ``session`` without ``cause``, its first one where that is empty; or leave a film.
+
+        Returns what to tell. What is asked for before there are findings comes with them.
+        """
         if session.film is not None:
             self.leave()
-        elif not session.whole:
-            return say("loading.findings")
-        elif session.picture is not None:
+            return None
+        if session.picture is not None:
             return say("film.compared")
-        else:
-            self._play([cause] if cause else [])
-        return None
+        self._owed = cause
+        return self.pay(session, trace) or say("film.then")
+
+    def pay(self, session: Session, trace: int) -> str:
+        """Make the film that was asked for, once there are findings of ``trace``; returns what to tell."""
+        if self._owed is None or trace not in session.findings:
+            return ""
+        cause, self._owed = self._owed, None
+        self._play([cause] if cause else [])
+        return say("film.making")
 
     def leave(self) -> None:
         """Show the recorded run again."""
@@ -84,8 +95,8 @@ class Films:
             return say("film.last")
         if count:
             self._play([rung.text for rung in film.rungs[:count]])
-        else:
-            self.leave()
+            return say("film.making")
+        self.leave()
         return None
 
     def show(self, session: Session, cursor: int, answer: Supposed) -> tuple[int, int] | None:

@@ -320,6 +320,8 @@ class JobScreen(PanelScreen[JobMap]):
     def toggle_film(self) -> str | None:
         """Show the run without the finding under the cursor of the table, else the one gone to last, or the first."""
         view, row = self.overview, self.panel.row_at_cursor()
+        if not self.is_whole and not view.whole.findings:
+            return say("ranks.film.reading")
         number = row.finding if isinstance(row, JobRow) else None
         return self._play(film_without(view.whole, max(view.finding, 0) if number is None else number))
 

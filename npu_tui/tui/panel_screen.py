@@ -74,7 +74,7 @@ class Program(PlainApp[InputError | None], inherit_bindings=False):
         """Let all screens say what they show in ``language``."""
 
     @abstractmethod
-    def record(self, folder: str = "") -> None:
+    def record(self, folder: str = "") -> str:
         """Record the job that watches ``folder``; without one the job that was recorded last."""
 
     @abstractmethod
@@ -237,7 +237,7 @@ class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
             "report": self.report_to,
             "screenshot": self.screenshot_to,
             "compare": lambda path: self.app.compare_with(path),
-            "record": lambda folder: self.app.record(folder),
+            "record": lambda folder: self.tell(self.app.record(folder)),
         }
 
     @abstractmethod

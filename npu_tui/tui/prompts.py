@@ -25,6 +25,7 @@ from npu_tui.profile.table import declared_tables
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.rules.explanation import words_called
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_of
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
 from npu_tui.tui.commands import BY_ID, Command, Where, asked, commands_of
 from npu_tui.tui.contents import Contents
@@ -130,7 +131,10 @@ def nearest_command(typed: str, where: Where) -> str | None:
     by_meaning = (command for word in words_called(typed) for command in word.commands if command in there)
     if (meant := next(by_meaning, None)) is not None:
         return meant
-    near = get_close_matches(typed.lower().replace(" ", "_"), [command.id for command in commands_of(where)], 1, 0.3)
+    as_id = typed.lower().replace(" ", "_")
+    if as_id.count("_") > max(id_.count("_") for id_ in there):  # a sentence is no misspelt name
+        return None
+    near = get_close_matches(as_id, [command.id for command in commands_of(where)], 1, 0.3)
     return near[0] if near else None
 
 
@@ -399,7 +403,8 @@ class Asking:
         sure, guesses = best(text, (*self._flags_and_lanes(), commands), self._names, self._slice)
         # Several words, or Chinese ones, are a question; one word is a name, and a question only where it is none.
         if " " in text or not text.isascii() or not (first or sure):
-            meant = [BY_ID[command] for command in asked(text, "lanes")]
+            shown = subject_of(self._explorer.scene.traces[self._explorer.trace])
+            meant = [BY_ID[command] for command in asked(text, "lanes", shown)]
             answers = [Completion("command", one.title, partial(self._run_command, one.id), (one.id,)) for one in meant]
             first += [one for one in answers if one.also not in {each.also for each in sure}] if first else answers
         near = (nearest_command(text, "lanes"),)

@@ -195,7 +195,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:
             self.tell(self.contents.show_finding(self._start.finding))
-        self.tell(self.contents.pay())
+        self.tell(self.contents.pay() or self.films.pay(session, self.explorer.trace))
         self.drawing.changed()
 
     def _begin_at(self, goal: Selected) -> None:
@@ -366,11 +366,11 @@ class MainScreen(PanelScreen[Timeline]):
             self.app.push_screen(Sheet(answer.title, Text("\n".join(answer.lines))))
         elif answer.error:
             self.tell(answer.error)
+        elif (step := self.films.show(self.session, self.explorer.state.cursor, answer)) is not None:
+            self.explorer.show(*step)
+            self.tell(say("film.moved"))
         else:
-            step = self.films.show(self.session, self.explorer.state.cursor, answer)
-            if step is not None:
-                self.explorer.show(*step)
-                self.tell(say("film.moved"))
+            self._line.show_keys()
 
     def next_finding(self, direction: int) -> str | None:
         """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
@@ -386,8 +386,8 @@ class MainScreen(PanelScreen[Timeline]):
     def toggle_film(self) -> str | None:
         """Show the run without what the row of the table or of the path names, else the first cause; or leave that."""
         row = self.explorer.focused
-        on_path = self.focused is self.drawing and row is not None and row.kind == "path"
-        return self.films.toggle(self.session, self.path.cause() if on_path else self.contents.cause)
+        owner = self.path.cause() if self.focused is self.drawing and row is not None and row.kind == "path" else None
+        return self.films.toggle(self.session, self.explorer.trace, self.contents.cause if owner is None else owner)
 
     def statement(self) -> Statement | None:
         """The report about the profile that the cursor is in, or about the comparison."""
@@ -403,8 +403,7 @@ class MainScreen(PanelScreen[Timeline]):
         """List the requests of an inference service, where one is on screen."""
         if all(profile.trace.service is None for profile in self.session.profiles):
             return say("order.requests")
-        self.contents.press_view("engine_steps")
-        return None
+        return self.contents.press_view("engine_steps")
 
     def code_in(self, name: str) -> None:
         """Look for the source of the program in the folder ``name``, and show what there is."""

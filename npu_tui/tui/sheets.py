@@ -208,7 +208,8 @@ def help_text(
     if wanted.strip():
         called = words_called(wanted)
         commands = {command for word in called for command in word.commands}
-        commands |= {*asked(wanted, _SCREENS.get(focus, "lanes"))}
+        shown = subject_of(trace) if trace is not None else None
+        commands |= {*asked(wanted, _SCREENS.get(focus, "lanes"), shown)}
         groups = [(task, _matching(found, wanted, commands)) for task, found in groups]
         groups = [(task, found) for task, found in groups if found]
         groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))

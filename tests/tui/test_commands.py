@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from driving import Driver, opened
 
-from npu_tui.strings import texts_of
+from npu_tui.strings import say, texts_of
 from npu_tui.subjects import SUBJECTS
 from npu_tui.tui.commands import (
     BY_ID,
@@ -198,3 +198,11 @@ def test_every_tab_has_its_key_in_the_registry():
     assert list(make_tabs(False)) == list(TAB_KEYS)
     assert list(make_tabs(True)) == [*COMPARED_KEYS, *TAB_KEYS]
     assert {command.id.removeprefix("tab_") for command in COMMANDS if command.id.startswith("tab_job_")} == {*JOB_KEYS}
+
+
+@pytest.mark.parametrize("typed", ["@", ":record\r"])
+async def test_recording_again_says_what_it_needs(sessions, typed: str):
+    async with opened(sessions["dispatch_bound"]) as driver:
+        await driver.send(typed)
+        await driver.settle()
+        assert say("record.which") in driver.rows()[-1]

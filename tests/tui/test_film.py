@@ -13,6 +13,7 @@ from measured import profile_at
 from npu_tui.output.film import PLAYED, RECORDED, causes
 from npu_tui.output.whatif import whatif
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import make_session
 
@@ -136,3 +137,18 @@ async def test_a_film_begins_where_the_cause_is_seen(now_and_then: Profile) -> N
         await filmed(driver)
         assert driver.window[0] == pytest.approx(start, abs=(stop - start) // 50), "one that tells stays"
         assert "gets shorter the most" not in driver.text()
+
+
+async def test_a_film_asked_for_too_early_comes_with_the_findings() -> None:
+    made = make_session([profile_at(DEMO)])
+    async with opened(made) as driver:
+        await driver.settle()
+        findings = made.findings.pop(0)
+        await driver.press("!")
+        assert driver.rows()[-1].strip().startswith(say("film.then"))
+        assert not driver.main.supposing.pending
+        driver.main.head.examined = 0
+        driver.main.learn(made, 0, findings)
+        await filmed(driver)
+        assert driver.main.session.film is not None
+        assert not driver.main._line.is_speaking, "that it is being made is said no longer"

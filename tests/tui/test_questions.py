@@ -10,7 +10,9 @@ from driving import opened
 from measured import profile_at
 
 from npu_tui.strings import LANGUAGES, speaking, texts_of
+from npu_tui.subjects import subject
 from npu_tui.tui.commands import BY_ID, asked
+from npu_tui.tui.prompts import nearest_command
 from npu_tui.tui.session import make_session
 from npu_tui.tui.sheets import help_text
 
@@ -43,7 +45,35 @@ def test_a_question_leads_to_the_command_that_answers(question: str, command: st
 def test_every_phrase_is_of_a_command(language: str) -> None:
     keys = [key for key in texts_of(language) if key.startswith("asked.")]
     assert len(keys) > 20
-    assert {key.removeprefix("asked.") for key in keys} <= set(BY_ID)
+    assert {key.split(".")[1] for key in keys} <= set(BY_ID)
+
+
+OF_OTHERS = {
+    ("job", "which rank is slow"): "tab_job_ranks", ("job", "等谁"): "tab_job_collectives",
+    ("job", "why are the NPUs idle"): "tab_job_findings", ("job", "慢卡"): "tab_job_ranks",
+    ("job", "which host"): "tab_job_hosts", ("job", "对比工具"): "compare", ("job", "集群分析"): "tab_job_ranks",
+    ("memory", "where is the memory peak"): "tab_lines", ("memory", "显存峰值"): "tab_lines",
+    ("memory", "what caused the OOM"): "tab_lines", ("service", "slow request"): "tab_lines",
+    ("service", "is the KV cache full"): "tab_communication",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "command"), OF_OTHERS.items())
+def test_other_subjects_have_answers_of_their_own(place: tuple[str, str], command: str) -> None:
+    subject_id, question = place
+    if subject_id == "job":
+        assert asked(question, "job")[:1] == [command]
+    else:
+        assert asked(question, "lanes", subject(subject_id))[:1] == [command]
+
+
+def test_a_tab_that_is_not_there_answers_nothing() -> None:
+    assert "tab_communication" not in asked("which rank is late", "lanes", subject("memory"))
+
+
+def test_a_sentence_is_no_misspelt_command() -> None:
+    assert nearest_command("is it going to rain tomorrow", "job") is None
+    assert nearest_command("recrod", "job") == "record"
 
 
 def test_what_means_nothing_leads_nowhere() -> None:

@@ -328,14 +328,18 @@ def modules(now: Context) -> Content:
 
 _DEEPEST = 10
 
+_OF_DEVICES: dict[str, Callable[[Context], Content]] = {
+    "lines": lines,
+    "bubbles": bubbles,
+    "syncs": syncs,
+    "calls": calls,
+    "host_ops": host_ops,
+    "passes": passes,
+    "modules": modules,
+}
+
 VIEWS: dict[str, Callable[[Context], Content]] = {
-    "lines": of_a_device(lines),
-    "bubbles": of_a_device(bubbles),
-    "syncs": of_a_device(syncs),
-    "calls": of_a_device(calls),
-    "host_ops": of_a_device(host_ops),
-    "passes": of_a_device(passes),
-    "modules": of_a_device(modules),
+    **{name: of_a_device(make) for name, make in _OF_DEVICES.items()},
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
     "batches": batches,
@@ -358,6 +362,9 @@ def _declared(table: DataTable, now: Context) -> Content:
 DECLARED = {table.id: table for table in declared_tables("npu_tui.profile") if table.tab}
 """Tables that need no view of their own, by what they are called behind ``:``."""
 VIEWS |= {name: of_a_device(partial(_declared, table)) for name, table in DECLARED.items()}
+
+OF_DEVICES = frozenset((*_OF_DEVICES, *DECLARED))
+"""Views about kernels and launches, which a subject without these does not have."""
 
 
 # --- the answer to a query typed after ``:sql``: a row leads to its slice, or to its time
