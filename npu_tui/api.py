@@ -41,7 +41,7 @@ class Error(Exception):
 def errors_of_api() -> Iterator[None]:
     """Turns the errors of reading and of queries into ``Error``."""
     from npu_tui.load.errors import InputError
-    from npu_tui.query.bounds import QueryError
+    from npu_tui.query.engine import QueryError
 
     try:
         yield
@@ -383,7 +383,7 @@ def open_job(path: str | PathLike[str], *, cached: bool = True) -> Job:
 
     Nothing is read before it is asked for. Raises ``Error`` if nothing is there.
     """
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.find import find_sources
     from npu_tui.query.query import job_tables

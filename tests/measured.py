@@ -14,7 +14,7 @@ from written import fields_of
 import npu_tui
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.launches import Dispatch, dispatch
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.load import load

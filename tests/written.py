@@ -7,15 +7,13 @@ from typing import Any
 
 from npu_tui.compare.picture import ComparisonPicture
 from npu_tui.jobs.job import Job
-from npu_tui.output.compare_document import compare_document
-from npu_tui.output.compare_report import Compared
+from npu_tui.output.compare_report import Compared, compare_document
 from npu_tui.output.envelope import side_by_side
-from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.output.html import html
 from npu_tui.output.job_document import RANKS, job_document
 from npu_tui.output.job_report import JobReport
 from npu_tui.output.report_document import report_document
-from npu_tui.output.report_schema import Report
+from npu_tui.output.report_schema import ExpertsReport, Report
 from npu_tui.output.text import markdown, text
 from npu_tui.profile.profile import Profile
 

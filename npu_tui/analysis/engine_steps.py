@@ -18,7 +18,7 @@ from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import LaunchedWork, Step, launched_by
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import I64, BySlice
-from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
+from npu_tui.trace.classes import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.model import Trace
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
-from npu_tui.analysis.limits import LONG_NS, NOTABLE, SHORT_NS
-from npu_tui.analysis.thresholds import Threshold, Thresholds
+from npu_tui.analysis.limits import LONG_NS, NOTABLE, SHORT_NS, Threshold, Thresholds
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
 from npu_tui.trace.binding import LaneIndex

@@ -1,10 +1,13 @@
 """What counts as most, as little, as few and as short: numbers that mean the same wherever something is judged.
 
-None of them is fitted to a profile. What a figure of hardware, of a library or of a measurement says stands where it
-is used; what a user may want to set is a ``Threshold``.
+Thresholds of the rules are declared where they are used, and users set them in their settings: what one is, is here.
 """
 
 from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 HALF = 0.5
 """Most of something: what holds for more than this share is said of all of it, and no second one can have as much."""
@@ -57,3 +60,36 @@ COPY_NS = 200_000
 """A shorter copy or wait for one holds nothing up; no launch without a wait is longer on its way."""
 LONG_NS = 1_000_000
 """A longer wait is not how a device, a stream or a server works; clocks of hosts agree within it."""
+
+
+Number = TypeVar("Number", int, float)
+
+
+class Threshold(Struct, Generic[Number], frozen=True):
+    """A number that rules compare with, and its default.
+
+    Shares are 0..1; times and sizes are in the unit at the end of the name. An int as ``default`` means that the
+    setting must be an int too. The text ``threshold.<name>`` of ``npu_tui.strings`` says what it gates and where the
+    default comes from.
+    """
+
+    name: str
+    default: Number
+
+
+AnyThreshold = Threshold[Any]
+
+
+class Thresholds:
+    """The value of every threshold: its default unless the user has ``changed`` it, by name.
+
+    ``limits[FREE_SHARE]`` is 0.1, or the value in the table ``[thresholds]`` of the settings, whose names are checked
+    when the settings are read.
+    """
+
+    def __init__(self, **changed: float) -> None:
+        self._changed = changed
+
+    def __getitem__(self, threshold: Threshold[Number]) -> Number:
+        value: Any = self._changed.get(threshold.name, threshold.default)
+        return value  # type: ignore[no-any-return]

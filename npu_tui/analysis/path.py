@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.communication import UNKNOWN
 from npu_tui.analysis.graph import NEVER
-from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, ReplayWalk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
@@ -41,8 +41,8 @@ class Path(Struct, frozen=True):
 
     ``item`` is the slice that a stretch is about: the task, the call that waited or the task that starts after a
     latency; -1 without one. A stretch of the host is work of the ``thread`` (an index of ``Model.tids``, else -1);
-    ``low`` is when it began in the recording. ``peer`` is the rank that a stretch waits for, as ``lateness.peers_seen``
-    numbers it.
+    ``low`` is when it began in the recording. ``peer`` is the rank that a stretch waits for, as
+    ``communication.peers_seen`` numbers it.
     """
 
     start: I64

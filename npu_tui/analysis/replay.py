@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals
+from npu_tui.analysis.communication import UNKNOWN
 from npu_tui.analysis.graph import NEVER, Graph
-from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model

@@ -17,6 +17,7 @@ from npu_tui.analysis.service_cost import (
     Cost,
     Filled,
     Jump,
+    Sampling,
     Slower,
     around_of,
     fitted,
@@ -24,7 +25,6 @@ from npu_tui.analysis.service_cost import (
     lockstep_of,
     work_of,
 )
-from npu_tui.analysis.service_sampling import Sampling
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools

@@ -29,8 +29,7 @@ from npu_tui.analysis.limits import EVEN, HALF, NOTABLE, OUTLYING, SOME
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, among, distinct
-from npu_tui.trace.classes import OpClass, repeated_number, step_number
-from npu_tui.trace.engine_names import EngineName, engine_name, with_mode
+from npu_tui.trace.classes import EngineName, OpClass, engine_name, repeated_number, step_number, with_mode
 from npu_tui.trace.intervals import outermost, parted
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace

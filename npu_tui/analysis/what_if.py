@@ -8,8 +8,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import stack_of, user_lines
+from npu_tui.analysis.communication import lane_and_place
 from npu_tui.analysis.device import named_on
-from npu_tui.analysis.lateness import lane_and_place
 from npu_tui.analysis.launches import dequeue_slices, enqueue_slices
 from npu_tui.analysis.operators import TypesOf
 from npu_tui.analysis.replay import Change, HostCut, TaskCut

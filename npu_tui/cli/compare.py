@@ -95,7 +95,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         tell(parser, options, statement, form)
     else:
         from npu_tui.compare.tables import PROFILE_FINDINGS
-        from npu_tui.output.compare_document import known_table
+        from npu_tui.output.compare_report import known_table
         from npu_tui.output.text import text_lines
 
         content = str(statement.written(form))

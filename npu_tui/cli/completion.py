@@ -115,7 +115,7 @@ def _option_words(name: str, dest: str) -> Iterable[str]:
 
         return TABLES
     if name == "NAME" and dest == "name":
-        from npu_tui.demo import demos
+        from npu_tui.cli.explore import demos
 
         return demos()
     return ()

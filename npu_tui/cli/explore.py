@@ -28,7 +28,7 @@ from npu_tui.subjects import subject_at
 from npu_tui.trace.text import whole_number
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.compare.comparison import ProfileComparison
     from npu_tui.load.load import Opening
     from npu_tui.profile.profile import Profile
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from npu_tui.tui.loading import Loader
     from npu_tui.tui.session import Session
     from npu_tui.tui.terminal.terminal import Terminal
-
 
 _PICTURE_SECONDS = 0.5
 """So long a first picture is waited for that should be there at once."""
@@ -108,7 +107,7 @@ def explore(
                 write(job_statement(opened_job(path)).written("text"))
         return DONE
 
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.tui.terminal.terminal import Guard, TerminalQuery, in_browser
 
     with Guard() as guard:
@@ -254,20 +253,30 @@ def _has_keys() -> bool:
     return True
 
 
+_DEMO = "dispatch_bound"
+_DEMO_TRACE = Path("ASCEND_PROFILER_OUTPUT") / "trace_view.json"
+
+
+def demos() -> dict[str, Path]:
+    """The bundled profile directories by name: those of the wheel, or of the checkout in an editable install."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "fixtures", package.parent / "fixtures"):
+        found = {path.parent.parent.name: path.parent.parent for path in sorted(folder.glob(f"*/{_DEMO_TRACE}"))}
+        if found:
+            return found
+    return {}
+
+
 def demo_options(parser: Parser) -> None:
     """Add the arguments and options of ``npu-tui demo``."""
-    from npu_tui.demo import DEFAULT, demos
-
     help_text = say("cli.demo_name", names=", ".join(demos()))
-    parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
+    parser.add_argument("name", nargs="?", default=_DEMO, metavar="NAME", help=help_text)
     add_look(parser)
     add_place(parser)
 
 
 def run_demo(parser: Parser, options: argparse.Namespace) -> int:
     """Open the profile that ``options`` name; returns the exit code."""
-    from npu_tui.demo import demos
-
     name, found = options.name, demos()
     if name not in found:
         parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
@@ -293,7 +302,7 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(say("cli.bad_size"))
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.load.errors import InputError
     from npu_tui.load.load import opening_of
     from npu_tui.nearby import with_profile_beside

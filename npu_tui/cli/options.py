@@ -19,7 +19,7 @@ from npu_tui.trace.text import decimal_number
 
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.load.format import Form, Survey
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
@@ -178,7 +178,7 @@ def threshold_rows() -> list[tuple[str, bool | int | float, str]]:
 
 def thresholds_of(option: str | None) -> Thresholds:
     """The thresholds of the settings in use, those of the file ``option`` if there is one. Raises ``SettingsError``."""
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.settings import load_settings
 
     return Thresholds(**load_settings(option, known_settings()).thresholds)

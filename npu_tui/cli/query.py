@@ -52,7 +52,7 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None, seconds: int | None) -> int:
-    from npu_tui.query.bounds import QueryError, most_rows
+    from npu_tui.query.engine import QueryError, most_rows
     from npu_tui.query.export import unwritable, written
     from npu_tui.query.frames import TABLES
     from npu_tui.query.process import begin
@@ -141,7 +141,7 @@ def _examples() -> str:
 
 def query_options(parser: Parser) -> None:
     """Add the arguments and options of ``npu-tui query``."""
-    from npu_tui.query.bounds import MOST_SECONDS
+    from npu_tui.query.engine import MOST_SECONDS
 
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("query.path"))
     parser.add_argument("sql", nargs="?", metavar="SQL", help=say("query.sql"))

@@ -89,7 +89,7 @@ def tell(parser: argparse.ArgumentParser, options: argparse.Namespace, statement
         return
     import orjson
 
-    from npu_tui.output.schemas import NoFieldError, chosen_fields
+    from npu_tui.output.envelope import NoFieldError, chosen_fields
 
     try:
         fields = chosen_fields(statement.laid_out(options.schema), names)

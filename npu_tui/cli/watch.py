@@ -19,7 +19,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, printable, whole_number
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.load.find import Source
     from npu_tui.profile.profile import Profile
 

@@ -133,7 +133,7 @@ _SETTINGS = "settings"
 
 def schema_options(parser: Parser) -> None:
     """Add the arguments and options of ``npu-tui schema``."""
-    from npu_tui.output.schemas import REPORTS
+    from npu_tui.output.envelope import REPORTS
 
     names = (*REPORTS, _SETTINGS)
     parser.add_argument(
@@ -147,7 +147,7 @@ def run_schema(parser: Parser, options: argparse.Namespace) -> int:
     speak(ENGLISH)
     import orjson
 
-    from npu_tui.output.schemas import REPORTS, report_schema, settings_schema
+    from npu_tui.output.envelope import REPORTS, report_schema, settings_schema
     from npu_tui.settings import GLYPHS, LANGUAGE_NAMES
     from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
 

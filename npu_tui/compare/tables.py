@@ -11,8 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.path import PathKind
+from npu_tui.compare.comparison import Untold
 from npu_tui.compare.kernels import Identity
-from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow, place_row
 from npu_tui.profile.table import Column, TableSheet, attribute_rows, columns, from_tuples, row_type, table, us

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64
-from npu_tui.jobs.expert_findings import expert_findings, padding_findings, swap_findings
-from npu_tui.jobs.expert_loads import explained_by_experts
+from npu_tui.jobs.expert_loads import expert_findings, explained_by_experts, padding_findings, swap_findings
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
@@ -21,7 +20,7 @@ from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
-from npu_tui.jobs.role_findings import role_findings
+from npu_tui.jobs.roles import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, severity_of
 from npu_tui.strings import words

@@ -19,7 +19,7 @@ from npu_tui.jobs.columns import I64, Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.finding import LEAST
 from npu_tui.jobs.links import Link, judged_links, placed_links
-from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, untold_messages
+from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, placed, untold_messages
 from npu_tui.jobs.model import (
     CLUSTER,
     EXPERTS,
@@ -33,7 +33,6 @@ from npu_tui.jobs.model import (
     is_message,
     step_order,
 )
-from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, messaged, pipelines_of
 from npu_tui.jobs.reasons import Beside, beside_peers, reasons
 from npu_tui.jobs.role_steps import without_peers

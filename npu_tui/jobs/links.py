@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.columns import F64, I64, Grouped
+from npu_tui.jobs.meetings import members
 from npu_tui.jobs.model import LinkUse, RankProfile
-from npu_tui.jobs.peers import members
 
 Verdict = Literal["slow", "falters", "slow_sender", "slow_receiver", "as_others"]
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
+from npu_tui.jobs.meetings import placed
 from npu_tui.jobs.model import (
     CLUSTER,
     EXPERTS,
@@ -22,7 +23,6 @@ from npu_tui.jobs.model import (
     is_message,
     pair_of,
 )
-from npu_tui.jobs.peers import placed
 from npu_tui.jobs.rank_files import call_name, companion_rank, companion_steps
 from npu_tui.jobs.role_steps import named_hosts, steps_joined, without_peers
 from npu_tui.jobs.summary import read_summaries

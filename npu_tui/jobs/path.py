@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.lateness import UNKNOWN
+from npu_tui.analysis.communication import UNKNOWN
 from npu_tui.analysis.path import KINDS, LATE_RANK, UNEXPLAINED, Doing, PathKind
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.lateness import UNKNOWN, lane_and_place
+from npu_tui.analysis.communication import UNKNOWN, lane_and_place
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import COMPUTE, LATE_RANK, NO_PEER, TRANSFER, Owners, Path, Paths, Reach

@@ -52,8 +52,7 @@ from npu_tui.jobs.model import (
     pair_of,
 )
 from npu_tui.jobs.passes import launched_at, passes_of
-from npu_tui.jobs.rank_files import call_name
-from npu_tui.jobs.rank_findings import findings_of
+from npu_tui.jobs.rank_files import call_name, findings_of
 from npu_tui.jobs.role_steps import stints_added
 from npu_tui.load.find import Source
 from npu_tui.load.load import load

@@ -31,8 +31,7 @@ from npu_tui.load.times import INVALID
 from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
 from npu_tui.trace.arrays import I8, I32, I64, sort_slices
-from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, repeated_number, step_number
-from npu_tui.trace.engine_names import engine_name
+from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, engine_name, repeated_number, step_number
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Counters, CounterSeries, EventFile, Health, Lane, Layer, Rows, Slices, Trace, make_rows

@@ -40,12 +40,10 @@ from npu_tui.load.format import MOST_FOLDERS as MOST_FOLDERS
 from npu_tui.load.format import RANK_IN_NAME as RANK_IN_NAME
 from npu_tui.load.format import Source as Source
 from npu_tui.load.formats import FORMATS
-from npu_tui.load.formats.chrome import begins_as_trace, named_otherwise
+from npu_tui.load.formats.chrome import KINETO_NAME, MSPROF_NAMES, begins_as_trace, named_otherwise
 from npu_tui.load.formats.cluster import cluster_folder
 from npu_tui.load.formats.database import OF_MSPROF, databases_in
-from npu_tui.load.formats.kineto import NAME as KINETO_NAME
 from npu_tui.load.formats.memory import dumps_in
-from npu_tui.load.formats.msprof import NAMES as MSPROF_NAMES
 from npu_tui.load.formats.service import SERVICE
 from npu_tui.load.formats.tables import TABLES
 from npu_tui.load.roles import holds_roles

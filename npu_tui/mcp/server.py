@@ -2,7 +2,8 @@
 
 https://modelcontextprotocol.io/specification
 
-What is read beside the tools: resources about findings, pages, schemas and pictures, and the prompts of users.
+What is read beside the tools: resources about findings, pages, schemas and pictures, and the prompts of users. Sessions
+that may record have two more tools, which record a job and analyse raw profiles.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import io
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
@@ -27,19 +28,23 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from msgspec import Meta
 
 from npu_tui import __version__
 from npu_tui.load.errors import InputError, is_panic
 from npu_tui.manual import TOPICS, page, title
-from npu_tui.mcp.answers import ToolAnswer, dumped, written
+from npu_tui.mcp.answers import Next, ToolAnswer, dumped, written
 from npu_tui.mcp.session import OpenProfiles, Refusal, ToolCall
-from npu_tui.mcp.tools import TOOLS, Tool
-from npu_tui.output.schemas import REPORTS, report_schema
+from npu_tui.mcp.tools import TOOLS, Arguments, Tool
+from npu_tui.output.envelope import REPORTS, report_schema
+from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest
+from npu_tui.record.outputs import analysed, raw_below
+from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
 from npu_tui.strings import ENGLISH, Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import Cancelled, given_up
 from npu_tui.trace.side_file import limit_to, limited_to
-from npu_tui.trace.text import brief
+from npu_tui.trace.text import brief, printable
 
 Context = ServerRequestContext[Any, Any]
 
@@ -74,11 +79,7 @@ _ANSWER = {
 
 def tools_of(session: OpenProfiles) -> dict[str, Tool]:
     """The tools that ``session`` has, by name."""
-    if not session.may_record:
-        return TOOLS
-    from npu_tui.mcp import recording  # only who may record needs it
-
-    return TOOLS | recording.TOOLS
+    return TOOLS | RECORDING_TOOLS if session.may_record else TOOLS
 
 
 def listed_tools(session: OpenProfiles) -> list[types.Tool]:
@@ -346,3 +347,68 @@ def prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult:
     return types.GetPromptResult(
         description=say(f"mcp.prompt.{name}.title"), messages=[types.PromptMessage(role="user", content=content)]
     )
+
+
+Folder = Annotated[str, Meta(description="A folder below a root")]
+
+
+class Record(Arguments, frozen=True, kw_only=True):
+    """Record some steps of a running job, wait until they are analysed, and say where the profile lies."""
+
+    path: Annotated[str, Meta(description="The folder, below a root, with the job's profiler_config.json")]
+    steps: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    warmup: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    ranks: Annotated[tuple[int, ...], Meta(description="Only these ranks")] = ()
+    at: Annotated[int, Meta(ge=0, description="Begin at this step; 0: the next one")] = 0
+    stack: Annotated[bool, Meta(description="With Python call stacks, which name lines of code")] = False
+    wait: Annotated[int, Meta(ge=1, le=3_600, description="Give up after so many seconds without news")] = 600
+
+
+class Analyse(Arguments, frozen=True, kw_only=True):
+    """Analyse raw profiles with the profiler that wrote them."""
+
+    path: Folder
+    ranks: Annotated[tuple[int, ...], Meta(description="Only these ranks; one alone is there soonest")] = ()
+
+
+def record_tool(session: OpenProfiles, call: ToolCall, given: Record) -> ToolAnswer:
+    """A profile of the running job."""
+    folder = session.roots.place(given.path)
+    out = session.roots.place(str(folder / PROFILES))
+    wanted = RecordRequest(
+        out, given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack, patience=float(given.wait)
+    )
+    recorder = Recorder(RecordingSource(folder), wanted)
+    told = _state_texts(recorder.record(RecordClock(call.given_up)))
+    newest, before = str(recorder.newest), recorder.before
+    follow = [Next("open", {"path": newest})]
+    follow += [] if before is None else [Next("compare", {"base": str(before), "new": newest})]
+    data = {"profile": printable(newest), "before": None if before is None else printable(str(before)), "states": told}
+    return ToolAnswer(verdict=told[-1:], data=data, next=follow)
+
+
+def analyse_tool(session: OpenProfiles, call: ToolCall, given: Analyse) -> ToolAnswer:
+    """Raw profiles, analysed."""
+    place = session.roots.place(given.path)
+    session.roots.check(place)  # another program reads it
+    raws = raw_below(place, given.ranks)
+    if not raws:
+        raise RecordError(message("record.no_raw", path=str(place)))
+    told = _state_texts(analysed(raws, RecordClock(call.given_up)))
+    data = {"profiles": [printable(str(raw.folder)) for raw in raws], "states": told}
+    return ToolAnswer(verdict=told[-1:], data=data, next=[Next("open", {"path": str(raws[0].folder)})])
+
+
+def _state_texts(states: Iterator[Progress]) -> list[str]:
+    """What ``states`` say, each thing once. Raises ``RecordError``."""
+    told: dict[str, str] = {}
+    for state in states:
+        told[state.said.code] = f"{say(f'record.stage.{state.stage}')}: {words(state.said)}"
+    return [*told.values()]
+
+
+RECORDING_TOOLS: dict[str, Tool] = {
+    "record": Tool(Record, record_tool, writes=True),
+    "analyse": Tool(Analyse, analyse_tool, writes=True),
+}
+"""Tools of sessions that may record."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.errors import InputError, SeveralError, Watcher
 from npu_tui.load.find import Source, find_source, find_sources
 from npu_tui.subjects import subject_at, subject_of

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.envelope import Old, Root
 from npu_tui.rules.explanation import WORDS, Explanation, Word, explanation, first_sentence, plain, words_called

@@ -13,9 +13,8 @@ from npu_tui.load.errors import InputError
 from npu_tui.output.document import Block, Cell, Paragraph, Table
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.output.whatif import NoReplayError, WhatIf, ask
-from npu_tui.profile.path_lanes import ShownPath, path_charts, played_path
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.scene import make_scene
+from npu_tui.profile.scene import ShownPath, make_scene, path_charts, played_path
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
@@ -134,7 +133,7 @@ def no_moments(answer: WhatIf, name: str) -> Message:
 
 def film_scene(shown: Film) -> Scene:
     """All runs with the same lanes next to each other, the replayed ones above, the critical paths of one on top."""
-    from npu_tui.profile.path_lanes import shown_paths
+    from npu_tui.profile.scene import shown_paths
 
     scene = make_scene([*shown.runs, *shown.played])
     scene.stacked = scene.is_film = True

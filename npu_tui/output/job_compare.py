@@ -11,8 +11,7 @@ from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES, job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
-from npu_tui.output.compare_document import judged_lines
-from npu_tui.output.compare_report import JudgedTime, judged_time
+from npu_tui.output.compare_report import JudgedTime, judged_lines, judged_time
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph, comparison_document, rendered
 from npu_tui.output.envelope import REASONS, ComparedSides, NotChecked, Old, Root, not_checked
 from npu_tui.output.job_report import JobSource
@@ -138,7 +137,7 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
         rows = tuple(_change_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
     for part in () if compared is None else compared.jobs[1].parts:
-        from npu_tui.output.job_pictures import heat_picture  # text and Markdown have none
+        from npu_tui.output.job_document import heat_picture  # text and Markdown have none
 
         blocks += heat_picture(part, "change", compared)
     moved = sorted(found.ranks, key=lambda row: (row.verdict not in ("slower", "faster"), -abs(row.delta_us), row.rank))

@@ -18,7 +18,7 @@ from npu_tui.jobs.tables import FINDINGS
 from npu_tui.load.roles import replica_of
 from npu_tui.output import envelope
 from npu_tui.output.envelope import REASONS, NotChecked, Old, Root
-from npu_tui.output.experts_report import ExpertsReport, experts_report
+from npu_tui.output.report_schema import ExpertsReport, experts_report
 from npu_tui.profile.table import Record, declared_tables, rows_of, us, with_sections
 from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.model import MUCH_LOST, Finding

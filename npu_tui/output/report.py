@@ -15,11 +15,11 @@ from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.output.document import ratio
 from npu_tui.output.envelope import NotChecked
-from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
     DispatchPart,
+    ExpertsReport,
     HealthPart,
     MemoryPart,
     OverlapPart,
@@ -29,6 +29,7 @@ from npu_tui.output.report_schema import (
     SourcePart,
     StepTimes,
     TracePart,
+    experts_at,
 )
 from npu_tui.profile.finding_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES

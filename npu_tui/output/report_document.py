@@ -23,7 +23,6 @@ from npu_tui.output.document import (
     report_share,
     report_time,
 )
-from npu_tui.output.experts_report import experts_part
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
@@ -33,6 +32,7 @@ from npu_tui.output.report_schema import (
     Report,
     SourcePart,
     StepTimes,
+    experts_part,
 )
 from npu_tui.output.report_tables import (
     base_of,

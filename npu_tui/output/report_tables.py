@@ -290,7 +290,7 @@ _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
 }
 
 _CHAPTERS = (
-    "launch_tables", "steps", "service_tables", "cpu_tables", "engine_tables",
+    "launch_tables", "steps", "service_tables", "cpu_time", "cpu_waits", "engine_tables",
     "expert_tables", "work_tables", "module_tables", "memory_tables",
     "file_tables", "collective_tables",
 )  # fmt: skip

@@ -137,8 +137,7 @@ def comparison_statement(
     comparison: ProfileComparison, ignored: frozenset[str] = frozenset(), single: bool = True
 ) -> Statement:
     """What became of a profile, without the findings ``ignored``; those of each profile only if ``single``."""
-    from npu_tui.output.compare_document import compare_document, verdicts
-    from npu_tui.output.compare_report import compared
+    from npu_tui.output.compare_report import compare_document, compared, verdicts
 
     data = compared(comparison, single, ignored)
 

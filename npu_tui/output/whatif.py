@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.lateness import UNKNOWN, lane_and_place
+from npu_tui.analysis.communication import UNKNOWN, lane_and_place
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL

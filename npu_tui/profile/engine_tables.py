@@ -13,7 +13,7 @@ from npu_tui.profile.columns import base_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import NestedRows, Span, TableSheet, attribute_rows, attributes, columns, numbers, table, us
 from npu_tui.strings import say
-from npu_tui.trace.engine_names import PHASES
+from npu_tui.trace.classes import PHASES
 
 _OWN = {
     **columns("whole", "", "id", "ordinal"),

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.lateness import UNKNOWN as NOBODY
-from npu_tui.analysis.lateness import lane_and_place
+from npu_tui.analysis.communication import UNKNOWN as NOBODY
+from npu_tui.analysis.communication import lane_and_place
 from npu_tui.analysis.path import KINDS, Owner, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.profile.columns import UNKNOWN, lanes_of, times

@@ -16,6 +16,7 @@ from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.memory import MemoryUse
 from npu_tui.analysis.overlap import (
     DevicePart,
@@ -31,7 +32,6 @@ from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pairs
 from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out_messages, writer_of
 from npu_tui.native.library import kept_heap
 from npu_tui.profile.parts import Parted, Selection, kind_of, shared
@@ -462,7 +462,7 @@ class Profile(Parted):
     def facts(self) -> list[Facts]:
         """What the rules read of every device, in the order of ``devices``."""
         from npu_tui.rules.facts import Facts
-        from npu_tui.rules.first_steps import works_at_first
+        from npu_tui.rules.odd_steps import works_at_first
 
         every = [Facts(device, self.inputs) for device in self.devices]
         return [Facts(each.part, self.inputs, every_step=True) if works_at_first(each) else each for each in every]

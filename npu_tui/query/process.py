@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from threading import Event
 from typing import TYPE_CHECKING
 
-from npu_tui.query.bounds import QueryError
-from npu_tui.query.engine import Channel
+from npu_tui.query.engine import Channel, QueryError
 from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import Cancelled

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npu_tui.output.envelope import Root
 from npu_tui.profile.table import NAMES, Kind
-from npu_tui.query.bounds import NO_TABLE, QueryError, refused, seconds_of
+from npu_tui.query.engine import NO_TABLE, QueryError, refused, seconds_of
 from npu_tui.query.frames import TABLES, ProfileTables
 from npu_tui.query.process import NEVER, answer_in_process
 from npu_tui.strings import say
@@ -23,7 +23,7 @@ from npu_tui.trace.text import brief, cell_count, padded, printable, wrapped
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.opening import Progress
     from npu_tui.load.format import Form

@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.rules.model import SubjectVerdict
     from npu_tui.trace.model import Trace
 
 FAMILIES = (
-    "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "fewer_transfers", "links", "compute",
-    "affinity", "odd_steps", "outliers", "cpu", "pauses", "host_work", "host_pauses", "engine", "batches", "data",
-    "kernels", "bandwidth", "transfers", "memory", "config",
+    "unfinished", "dispatch", "waits", "launching", "late_ranks", "communication", "links", "compute", "affinity",
+    "odd_steps", "outliers", "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "bandwidth",
+    "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""
 

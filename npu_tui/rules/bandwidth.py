@@ -15,9 +15,8 @@ import numpy as np
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
 from npu_tui.analysis.kernels import KernelTable, is_half, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import ENOUGH, HALF
+from npu_tui.analysis.limits import ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.compute import CUBE
 from npu_tui.rules.facts import Facts

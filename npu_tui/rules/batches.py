@@ -8,9 +8,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.engine_steps import EngineStep, phase_spans
-from npu_tui.analysis.limits import NEARLY_ALL
+from npu_tui.analysis.limits import NEARLY_ALL, Threshold
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.engine import places, steps_of
 from npu_tui.rules.facts import Facts

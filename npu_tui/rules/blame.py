@@ -9,10 +9,9 @@ from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_bloc
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, enqueue_slices, operation_of
-from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS
+from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS, Threshold
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, length_of, together, without
 from npu_tui.rules.rule import SEVERITY_MEDIUM

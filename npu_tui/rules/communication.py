@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.lateness import UNKNOWN, unknown_waits
+from npu_tui.analysis.communication import UNKNOWN, unknown_waits
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import A_PART, NAMED, NOTABLE
+from npu_tui.analysis.limits import A_PART, NAMED, NOTABLE, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of

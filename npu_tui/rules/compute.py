@@ -14,10 +14,9 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import A_PART, NAMED, NEARLY_ALL
+from npu_tui.analysis.limits import A_PART, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts

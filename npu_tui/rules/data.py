@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.drains import idle_work
-from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NAMED
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NAMED, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import AWAIT
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     SYNC_SHARE,

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US, within_graphs
-from npu_tui.analysis.limits import HALF, HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
+from npu_tui.analysis.limits import HALF, HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN, Threshold
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     LINKS_FEWEST,

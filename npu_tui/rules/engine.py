@@ -8,9 +8,8 @@ import numpy as np
 
 from npu_tui.analysis.engine_steps import EngineStep, fallen_out, phase_spans
 from npu_tui.analysis.launches import graph_launches
-from npu_tui.analysis.limits import A_PART
+from npu_tui.analysis.limits import A_PART, Threshold
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, sync_calls, sync_operations
 from npu_tui.rules.facts import Facts

@@ -10,7 +10,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.rules import pages
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Kind

@@ -13,12 +13,12 @@ from npu_tui.analysis.device import EVERYTHING, named_in
 from npu_tui.analysis.drains import NO_DRAINS, DispatchRange, Drains, dispatch_ranges, drains
 from npu_tui.analysis.kernels import KernelTable, peak_of
 from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.limits import Threshold
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import DeviceTasks
 from npu_tui.analysis.replay_host import thread_numbers
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.what_if import host_without
 from npu_tui.rules.inputs import NOTHING, Input, Span, inside, length_of, together, without
 from npu_tui.rules.judged import JudgedTime, window_of

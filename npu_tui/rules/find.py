@@ -12,9 +12,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.lateness import beyond_usual
-from npu_tui.analysis.limits import LITTLE, SHORT_NS
-from npu_tui.analysis.thresholds import AnyThreshold
+from npu_tui.analysis.communication import beyond_usual
+from npu_tui.analysis.limits import LITTLE, SHORT_NS, AnyThreshold
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.compute import computing_is
 from npu_tui.rules.facts import Facts
@@ -24,7 +23,7 @@ from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
 from npu_tui.rules.service import SERVICE_RULES
-from npu_tui.rules.unended import UNENDED
+from npu_tui.rules.unfinished import UNENDED
 from npu_tui.rules.waits import blocked_for_nothing
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.kineto import exchanges, is_kineto

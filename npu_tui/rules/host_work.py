@@ -68,8 +68,7 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.rules.told_path import owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.classes import FRAME
-from npu_tui.trace.engine_names import phase_of
+from npu_tui.trace.classes import FRAME, phase_of
 from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
 

@@ -15,12 +15,12 @@ from npu_tui.analysis.device import HOST, Window
 from npu_tui.analysis.engine_steps import EngineSteps
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.memory import MemoryUse
 from npu_tui.analysis.operators import TypesOf
 from npu_tui.analysis.overlap import DevicePart, Overlap
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.steps import Step
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
 from npu_tui.trace import intervals
 from npu_tui.trace.args import PlaneArgs, SizedCopies

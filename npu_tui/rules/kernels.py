@@ -15,9 +15,8 @@ import numpy as np
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import EVEN, NEARLY_ALL
+from npu_tui.analysis.limits import EVEN, NEARLY_ALL, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
 from npu_tui.rules.compute import CUBE, lines_by

@@ -14,9 +14,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, NOTABLE, UNSEEN
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, NOTABLE, UNSEEN, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.followed import still_to_do
@@ -24,7 +23,7 @@ from npu_tui.rules.inputs import NOTHING, Span, common, length_of, together, wit
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import launching_gains, lines_under
-from npu_tui.rules.unended import UNENDED
+from npu_tui.rules.unfinished import UNENDED
 from npu_tui.strings import words
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, ranks_of_group
-from npu_tui.analysis.lateness import (
+from npu_tui.analysis.communication import (
     HARDLY,
     TOGETHER_NS,
     UNKNOWN,

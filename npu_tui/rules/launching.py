@@ -14,9 +14,8 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of
 from npu_tui.analysis.launches import dequeue_slices, enqueue_slices, operation_of
-from npu_tui.analysis.limits import A_PART, HALF, NOTABLE, ROUNDING_NS
+from npu_tui.analysis.limits import A_PART, HALF, NOTABLE, ROUNDING_NS, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     LINKS_FEWEST,

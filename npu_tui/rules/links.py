@@ -15,11 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.collectives import ranks_of_group
-from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
-from npu_tui.analysis.lateness import peer_at
-from npu_tui.analysis.limits import ALMOST_ALL, HALF
+from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks, peer_at
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, Threshold
 from npu_tui.analysis.replay import Change
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened_collectives
 from npu_tui.rules.data import LARGE_BYTES

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ALLOCATING_OPERATIONS, is_memory_call
 from npu_tui.analysis.device import HOST
-from npu_tui.analysis.limits import LONG_NS, SHORT_NS
+from npu_tui.analysis.limits import LONG_NS, SHORT_NS, Threshold
 from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.replay import Change
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, sync_calls
 from npu_tui.rules.facts import Facts

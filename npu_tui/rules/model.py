@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from npu_tui.analysis.thresholds import AnyThreshold
+from npu_tui.analysis.limits import AnyThreshold
 from npu_tui.rules.pages import Page
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, Said

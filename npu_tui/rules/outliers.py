@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from npu_tui.analysis.kernels import BACKWARD
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import A_PART, EVEN, FEWEST_EQUALS, SOME
+from npu_tui.analysis.limits import A_PART, EVEN, FEWEST_EQUALS, SOME, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages

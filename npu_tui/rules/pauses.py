@@ -1,23 +1,54 @@
-"""Findings about a device that idles while nobody works: streams that wait for events, servers for requests.
+"""Findings about pauses: streams that wait for events, servers for requests, and a host that launches nothing.
 
 The runtime part of the operator tuning guide (0-02): dependencies between streams, as in a captured graph.
 """
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from npu_tui.analysis.limits import NAMED
-from npu_tui.analysis.replay import Change
+from npu_tui.analysis.calls import profiler_work
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.host_owners import WORK_NS
+from npu_tui.analysis.limits import AWAKE_NS, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES, Threshold
+from npu_tui.analysis.path import Owner
+from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
+from npu_tui.analysis.replay_host import waits_of
 from npu_tui.rules import pages
-from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import Span, common, length_of, together, without
+from npu_tui.rules.blame import SYNC_SHARE, waited_copies, without_all
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.host_work import (
+    change_of,
+    cost_of,
+    is_frame,
+    reach_of,
+    span_of,
+    stops_within,
+    waiting,
+    works,
+    works_behind_peers,
+)
+from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, common, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    advise,
+    line_of,
+    sentences,
+    severity_of,
+    stretches,
+)
+from npu_tui.rules.told_path import launching_gains, short_call
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.intervals import touches, union
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.classes import FRAME, is_of_program
+from npu_tui.trace.intervals import covered_within, touches, union
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _FOLLOWS_WITHIN_NS = 30_000  # how long after an event the task that follows it starts at the latest
@@ -115,6 +146,161 @@ def unasked(facts: Facts) -> Draft | None:
     )
 
 
+PAUSE_MS = Threshold("pause_ms", 5.0)
+_UNSEEN = ("pause_look", "pause_record", "gc_record")
+
+
+@once_per_device
+def pauses(facts: Facts) -> Draft | None:
+    """Long times in which the host launches nothing and records nothing: it is not slow, it pauses."""
+    return _pauses(facts, works(facts)["HOST.PAUSE"])
+
+
+def pauses_behind_peers(facts: Facts) -> Draft | None:
+    """The pauses that would hold up a rank that waits for others if these came in time; ``most`` is their gain."""
+    return _pauses(facts, works_behind_peers(facts).get("HOST.PAUSE", ()), in_time=True)
+
+
+def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> Draft | None:
+    change = _uncollected(facts, change_of(owners))
+    silent = span_of(facts, change)
+    removes = common(waiting(facts), silent)
+    # Short ones within a frame, or as short as a read-back takes, are how launching looks.
+    longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
+    if not len(removes[0]) or longest_ns < WORK_NS:
+        return None
+    # Python passes its lock on every 5 ms: pauses for a thread that wants it all the time are no longer than that.
+    beside = _beside(facts, silent)
+    if (
+        longest_ns < facts.limits[PAUSE_MS] * 1e6
+        and beside is None
+        and not owners[0].name
+        and (owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts)))
+    ):
+        return None
+    copied = _copying(facts, removes)
+    if len(copied[0]):
+        change, removes = change | without_all(facts, copied), together(removes, common(waiting(facts), copied), copied)
+    cost = (facts.freed(facts.judged(change)) or 0) if in_time else cost_of(facts, change, removes)
+    share = facts.share(cost)
+    if share < facts.limits[SYNC_SHARE if in_time else SEVERITY_MEDIUM]:
+        return None
+    length = removes[1] - removes[0]
+    told = length >= NOTABLE * length.max()  # the gaps between kernels that it leaves are no pauses
+    longest, copies = largest((removes[0][told], removes[1][told])), "_copies" * bool(len(copied[0]))
+    words: dict[str, Said | int] = {"count": int(told.sum()), "each": facts.per_unit(cost)}
+    first = owners[0]
+    place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
+    beside = None if copies else beside
+    form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
+    own = sorted(_long_pauses(owner) for owner in owners)
+    if form == "_in" and own[-1] < NEARLY_ALL * sum(own):
+        form, place = "_spread", ""
+        words["places"] = sum(time > NOTABLE * own[-1] for time in own)
+    lines = [owner.where for owner in owners[:PLACES]]
+    if beside is not None:
+        place, lines = line_of(beside[0]), [beside[0], *lines]
+        words |= {"held": beside[1], "whole": beside[2]}
+    if place:
+        words["frame"] = place
+    if form == "_within":
+        words["frame"] = short_call(first.name)
+        words["why"] = message(f"finding.pause.stops.{stops_within(facts, first)}")
+    detail = f"finding.pause.detail{copies or form * (form != '_in')}"
+    nowhere = form in ("_within", "_spread")
+    look = "pause_thread" if beside is not None else "pause_look"
+    return Draft(
+        severity_of(facts.limits, share),
+        message(f"finding.pause.title{form}", **words),
+        message(detail, share=facts.share(length_of(removes)), **words),
+        stretches(longest, "Free", "finding.pause.place"),
+        advise("cpu_idle", "binding", "gc_record") if nowhere else advise(look) if place else advise(*_UNSEEN),
+        removes,
+        confidence="medium",
+        code_lines=() if nowhere else tuple(dict.fromkeys(line for line in lines if line is not None)),
+        change=change,
+        verdict=message(f"finding.pause.verdict{form}", **words),
+        anywhere=nowhere,
+        most=cost if in_time else None,
+        reach=reach_of(facts),
+    )
+
+
+def _long_pauses(owner: Owner) -> int:
+    """How long ``owner`` pauses, ns, without what is as short as launching."""
+    length = [cut.span[1] - cut.span[0] for cut in (owner.change or NO_CHANGE).host]
+    return sum(int(times[times >= WORK_NS].sum()) for times in length)
+
+
+def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
+    """The frame of another thread that runs for most of ``silent`` and hardly else, with both its times, ns.
+
+    Such a thread calls no operations: threads of Python share one lock, which it holds, but where it waits or writes.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    begin, end = silent[0] - facts.floor, silent[1] - facts.floor
+    framed = facts.names_where(lambda name: is_frame(name) or name.startswith("<built-in"))
+    best, most = None, HALF * length_of(silent)
+    for lane in [trace.lanes[at] for layer in trace.layers if layer.kind == "python" for at in layer.lanes]:
+        items = np.arange(lane.first, lane.last)
+        if not framed[slices.name[items]].all():
+            continue
+        calls = items[facts.names_where(lambda name: _UNLOCKED.search(name) is not None)[slices.name[items]]]
+        span = without((begin, end), union(slices.start[calls], slices.end[calls]))
+        held = covered_within(*span, slices.start[items], slices.end[items])
+        for name in np.unique(slices.name[items[held > 0]]).tolist():
+            own, frame = slices.name[items] == name, FRAME.fullmatch(trace.names[name])
+            within, whole = int(held[own].sum()), int(facts.length(items[own]).sum())
+            if frame is not None and is_of_program(frame["file"]) and within > max(most, HALF * whole):
+                best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), within
+    return best
+
+
+_UNLOCKED = re.compile(
+    r"^<(?:built-in )?method '?(?:sleep|wait|acquire|poll|select|join|read|readinto|recv|write|flush|send)\b"
+)
+"""Calls that let other threads have the lock of the interpreter while they wait."""
+
+
+@once_per_device
+def reads_back(facts: Facts) -> bool:
+    """Whether most of what nothing records begins as a wait ends: what the program does with what it has read back."""
+    ends = np.sort(facts.trace.slices.end[waits_of(facts.trace)]) + facts.floor
+    silences = [owner for owner in works(facts)["HOST.PAUSE"] if not owner.name]  # within a call it has not read yet
+    start, end = silent = span_of(facts, change_of(tuple(silences)))
+    if not len(start) or int((end - start).max()) >= facts.limits[PAUSE_MS] * 1e6:
+        return False
+    after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
+    follows = (after >= 0) & (after <= AWAKE_NS)
+    return 2 * int((end - start)[follows].sum()) > length_of(silent)
+
+
+def _uncollected(facts: Facts, change: Change) -> Change:
+    """``change`` without what a collection on a thread of its own stops, or the profiler: that is no pause."""
+    collections = facts.span_of(facts.named(("python", "other"), GARBAGE_COLLECTION.__eq__))
+    collections = together(collections, facts.span_of(profiler_work(facts.trace)))
+    cuts = (HostCut(cut.thread, without(cut.span, collections)) for cut in change.host)
+    return Change(host=tuple(cut for cut in cuts if len(cut.span[0])))
+
+
+def _copying(facts: Facts, silent: Span) -> Span:
+    """When the host does nothing but copy, in calls that it waits for, and is ``silent`` for most of the time.
+
+    So a checkpoint takes a dozen tensors to the host: that is one pause.
+    """
+    device, copies = facts.part.slices, waited_copies(facts)
+    if device is None or len(copies) < 2 or not len(silent[0]):
+        return NOTHING
+    others = device.busy.copy()
+    others[copies] = False
+    copied = facts.trace.slices.end[copies]
+    low, high = without((silent[0][:1], silent[1][-1:]), facts.span_of(others))
+    first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
+    most = covered_within(*silent, low, high) >= HALF * (high - low)
+    chosen = (last - first >= 2) & most
+    return low[chosen], high[chosen]
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "DEVICE.EVENT",
@@ -150,5 +336,23 @@ RULES: tuple[Rule, ...] = (
         gpu=("serve_load",),
         pages=(pages.TUNING,),
         sources=("20-step tuning checklist 2-20",),
+    ),
+    Rule(
+        "HOST.PAUSE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=pauses,
+        thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("pause_look", "pause_thread", "pause_record", "gc_record", "cpu_idle", "binding"),
+        gpu=("pause_look", "pause_thread", "pause_record", "cpu_idle"),
+        pages=(pages.PROFILER, pages.TUNING),
+        change="""\
+-torch.save(model.state_dict(), path)
++state = {name: each.to("cpu", non_blocking=True) for name, each in model.state_dict().items()}
++threading.Thread(target=torch.save, args=(state, path)).start()
+""",
+        sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
+        reach="cause",
+        replayed=True,
     ),
 )

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.limits import Threshold, Thresholds
 from npu_tui.analysis.replay import Change
-from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import Input, Span
 from npu_tui.rules.model import Confidence, Evidence, Finding, Kind, Severity

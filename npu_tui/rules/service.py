@@ -8,14 +8,13 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE, AnyThreshold, Threshold
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_model import ServiceModel, accepted, undrafted, with_engines
 from npu_tui.analysis.service_stalls import pieces_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT
-from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, stall, workers
 from npu_tui.rules.service_facts import (
@@ -40,8 +39,7 @@ from npu_tui.rules.service_parts import (
     scheduler,
     transfer,
 )
-from npu_tui.rules.service_queue import LONG_PROMPT, MORE, biggest, kv, queue
-from npu_tui.rules.service_requests import lost_prefix, repeats
+from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue, repeats
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN

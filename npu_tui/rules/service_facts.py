@@ -10,14 +10,23 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF, LITTLE
+from npu_tui.analysis.limits import HALF, LITTLE, Threshold, Thresholds
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_cost import Filled, Jump, Lockstep, Slower, filled_in, jump_in, lockstep_of, slower_since
+from npu_tui.analysis.service_cost import (
+    Filled,
+    Jump,
+    Lockstep,
+    Sampling,
+    Slower,
+    filled_in,
+    jump_in,
+    lockstep_of,
+    sampling_of,
+    slower_since,
+)
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
-from npu_tui.analysis.service_sampling import Sampling, sampling_of
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
-from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
 from npu_tui.trace.arrays import I64

@@ -10,9 +10,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, NOTABLE
-from npu_tui.analysis.service_cost import line_of
+from npu_tui.analysis.service_cost import given_before, line_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
-from npu_tui.analysis.service_sampling import given_before
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences

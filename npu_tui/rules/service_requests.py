@@ -1,4 +1,4 @@
-"""Findings about requests of a service that compute again what was computed before: repeated ones, lost prefixes."""
+"""Findings about requests of a service: those that wait, and those that compute again what was computed before."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
-from npu_tui.analysis.limits import A_PART, HALF, LITTLE, NEARLY_ALL, SOME, UNSEEN
-from npu_tui.analysis.service_model import ServiceModel
-from npu_tui.analysis.service_timeline import TPOT, TTFT
-from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, SOME, UNSEEN, Threshold
+from npu_tui.analysis.service_blocks import MANY, following_of
+from npu_tui.analysis.service_cost import Cost
+from npu_tui.analysis.service_model import ServiceModel, twice, with_engines
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
+from npu_tui.rules.rule import sentences
+from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, Cause, Remedy, ServiceFacts, draft_of, known
+from npu_tui.trace.arrays import F64, I64, Bools
+from npu_tui.trace.intervals import union
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.service import UNKNOWN, plus
 
 _TELLING = 50  # prompts from which on their lengths tell what they have in common
@@ -114,3 +119,291 @@ def lost_prefix(facts: ServiceFacts) -> Cause | None:
 def _shorter(less: I64, model: ServiceModel) -> ServiceModel:
     """``model`` with prompts of so many tokens ``less``."""
     return replace(model, prompt=np.maximum(model.prompt - less[model.rids], 1))
+
+
+LONG_PROMPT = Threshold("service_long_prompt", 8.0)
+
+
+def queue(facts: ServiceFacts) -> Cause | None:
+    """Requests wait because the batch is full, although KV blocks are free or unknown."""
+    steps = facts.found.steps
+    found = [(facts.ttft, facts.ttft.part(TTFT.queue_full)), (facts.tpot, facts.tpot.part(TPOT.queue_full))]
+    metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
+    shares = metric.shares(waits)
+    if not facts.notable(shares):
+        return _prompts_wait(facts) or _heaps(facts)
+    side, more = _short_side(facts)
+    limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
+    now, then = facts.figures, facts.after(_more_room) if limited else None
+    helps = then is not None and then["tpot_p99"] < MORE * now["tpot_p99"]
+    helps = helps and _earlier(metric, now, then) >= HALF * _earlier(metric, now, facts.after(more))
+    empty = _without_queue(facts)
+    # A burst larger than a step can take, and no limit to raise: that is how the requests come.
+    by_clients = not side and facts.model is not None and empty >= HALF
+    by_clients = by_clients and facts.most(now, then) < facts.limits[SHARE]
+    if by_clients and not _heaped(facts):  # chance brings several at a time
+        return None
+    words = {
+        "share": max(shares), "metric": facts.called(metric), "most": int(steps.size.max()),
+        "count": int((waits > 0).sum()), "all": len(waits),
+        "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
+    }  # fmt: skip
+    overtaken = facts.ttft.shares(facts.found.overtaken[facts.ttft.rids])
+    if facts.model is not None and facts.model.rank is not None and facts.notable(overtaken):
+        words |= {"share": max(overtaken), "over": int(np.count_nonzero(facts.found.overtaken[facts.ttft.rids]))}
+        draft = draft_of(
+            max(overtaken), "queue_overtaken", "queue_overtaken_detail", words, facts.found.overtaken,
+            facts.held(TTFT.queue_full), _in_turn, "service_order",
+        )  # fmt: skip
+        return replace(draft, instead=("room", _more_room) if helps else ("second", more))
+    kind = "room" if helps else "burst" if empty >= HALF else "load"
+    title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
+    draft = draft_of(
+        max(shares), title, f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
+        facts.cost(TTFT.queue_full, TPOT.queue_full), facts.held(TTFT.queue_full),
+        _more_room if helps else _spread if kind == "burst" and not side else more,
+        f"service_{kind if helps or not side else side}",
+    )  # fmt: skip
+    said = message(f"finding.service.queue_{side}", **words) if side else ""
+    aborts = any("abort" in text.lower() for text in facts.found.service.texts)
+    gone = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
+    if by_clients:
+        hint = _if_spread(facts)
+        return replace(draft, hint=hint, remedy=_spread, likely=True) if hint else None
+    faster = ("faster", partial(_faster, facts.found.serves)) if side == "prefill" and not helps else None
+    return replace(draft, detail=sentences(draft.detail, said, gone), instead=faster)
+
+
+def _if_spread(facts: ServiceFacts) -> Said:
+    """How latencies would be if the same requests came evenly; empty where that would hardly help the slowest ones."""
+    now, then = facts.figures, facts.after(_spread)
+    if then is None or facts.most(now, then) < facts.limits[TAIL_SHARE]:
+        return ""
+    return message("finding.service.queue_if_spread", changes=facts.changes(then))
+
+
+def _heaps(facts: ServiceFacts) -> Cause | None:
+    """Requests come in heaps, more at a time than chance brings, and wait for each other, be it within batches.
+
+    One heap is how a load begins.
+    """
+    found = _heaped(facts)
+    if found is None:
+        return None
+    rids, most, expected, gap = found
+    spread = partial(_elsewhen, rids)
+    then = facts.after(spread)
+    if then is None or facts.most(facts.figures, then) < facts.limits[TAIL_SHARE]:
+        return None
+    words = {"count": most, "usual": expected, "time": int(expected * gap), "all": len(rids)}
+    waits = TTFT.queue_step, TTFT.queue_full, TTFT.queue_other, TTFT.prefill
+    draft = draft_of(
+        max(facts.ttft.share(*waits[:-1])), "heaps", "heaps_detail", words, facts.cost(*waits),
+        np.where(facts.found.steps.prompts > 0, facts.found.steps.size, 0), spread, "service_burst",
+    )  # fmt: skip
+    told = message("finding.service.heaps_if", changes=facts.changes(then), **words)
+    return replace(draft, hint=told, likely=True)
+
+
+def _heaped(facts: ServiceFacts) -> tuple[I64, int, int, float] | None:
+    """Who comes in heaps, the fullest one, how many are expected in its time, and the usual distance (ns) of two."""
+    rids = facts.ttft.rids[np.argsort(facts.latencies.start[facts.ttft.rids], kind="stable")]
+    start = facts.latencies.start[rids]
+    gap = (start[-1] - start[0]) / max(len(start) - 1, 1)
+    found = [_dense(start, gap, expected) for expected in _EXPECTED]
+    chance, most, expected, heaped = min(found, key=lambda one: one[0])
+    apart = np.append(True, ~heaped[:-1] | (np.diff(start) > gap))
+    several = np.count_nonzero(heaped & apart) >= MORE_THAN_ONE
+    return (rids[heaped], most, expected, gap) if several and chance * len(_EXPECTED) < UNSEEN else None
+
+
+_EXPECTED = 1, 2, 5, 10, 20  # requests in windows of time that are tried
+
+
+def _dense(start: I64, gap: float, expected: int) -> tuple[float, int, int, Bools]:
+    """Windows of time in which ``expected`` come: how likely the fullest one is by chance, its number, who is in such.
+
+    By chance requests come as in a Poisson process; those are in a dense window that chance would bring once or less.
+    """
+    inside = np.searchsorted(start, start + expected * gap) - np.arange(len(start))
+    below = np.cumsum(
+        [math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(inside.max() + 1)]
+    )
+    chance = len(start) * np.clip(1 - np.append(0, below), 0, 1)[inside]
+    marks = np.zeros(len(start) + 1, np.int64)
+    dense = np.flatnonzero(chance < 1)
+    np.add.at(marks, dense, 1)
+    np.add.at(marks, dense + inside[dense], -1)
+    return float(chance.min()), int(inside.max()), expected, np.cumsum(marks)[:-1] > 0
+
+
+def _elsewhen(heaped: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` with the requests ``heaped`` spread evenly over the whole time, the others as they are."""
+    moved = np.flatnonzero(np.isin(model.rids, heaped))
+    start = model.start.copy()
+    start[moved] = np.linspace(start.min(), start.max(), len(moved)).astype(np.int64)
+    return replace(model, start=start)
+
+
+def _prompts_wait(facts: ServiceFacts) -> Cause | None:
+    """Where prefill is apart: prompts share its passes or wait for the running one, and a second one would help."""
+    found, steps = facts.found, facts.found.steps
+    if found.serves.all() or facts.model is None:
+        return None
+    prefills = ~found.serves
+    more = partial(twice, chosen=prefills)
+    then, now = facts.after(more), facts.figures
+    if then is None or not (gain := 1 - then["ttft_p50"] / now["ttft_p50"]) >= A_PART:
+        return None
+    mine = prefills[steps.engine] & (steps.size > 0)
+    words = {"share": gain, "metric": facts.called(facts.ttft), "mean": float(steps.cycle[mine].sum(axis=1).mean()),
+             "prompts": float(steps.size[mine].mean())}  # fmt: skip
+    cost = (facts.cost(TTFT.prefill, TTFT.queue_step) * gain).astype(np.int64)
+    draft = draft_of(
+        gain, "queue_at_prefill", "queue_passes", words, cost,
+        np.where(mine, steps.size, 0), more, "service_prefill",
+    )  # fmt: skip
+    return replace(draft, instead=("faster", partial(_faster, found.serves)))
+
+
+def _in_turn(model: ServiceModel) -> ServiceModel:
+    return replace(model, rank=None)
+
+
+MORE = 1.5
+"""A larger batch or budget is no remedy if p99 of TPOT grows by this factor."""
+
+
+def _spread(model: ServiceModel) -> ServiceModel:
+    """``model`` with the same requests, evenly over the same time."""
+    order = np.argsort(model.start, kind="stable")
+    start = np.empty_like(model.start)
+    start[order] = np.linspace(model.start.min(), model.start.max(), len(order)).astype(np.int64)
+    return replace(model, start=start)
+
+
+def _earlier(metric: Metric, now: dict[str, float], then: dict[str, float] | None) -> float:
+    """The sum of the relative reductions of the figures of ``metric``, 0 where one is longer."""
+    figures = [name for name in known(now, then) if name.startswith(metric.name)] if then else []
+    return sum(max(1 - then[name] / now[name], 0.0) for name in figures) if then else 0.0
+
+
+def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:
+    """The side on which requests queue longest ("" if there is only one), and the remedy that doubles it."""
+    found, waits = facts.found, facts.found.waited[:, TTFT.queue_full]
+    if found.serves.all():
+        return "", twice
+    serves = bool(waits[found.serves].sum() > waits[~found.serves].sum())
+    return "decode" if serves else "prefill", lambda model: twice(model, found.serves == serves)
+
+
+def _faster(serves: Bools, model: ServiceModel) -> ServiceModel:
+    """``model`` with forward passes of half the time on engines that do not serve."""
+    engines = list(model.engines)
+    for number in np.flatnonzero(~serves).tolist():
+        engines[number] = replace(engines[number], cost=Cost(*(value / 2 for value in astuple(engines[number].cost))))
+    return replace(model, engines=tuple(engines))
+
+
+def _without_queue(facts: ServiceFacts) -> float:
+    """The share of the time in which none of the requests that found the batch full waits for its first schedule."""
+    found, lat = facts.found, facts.latencies
+    waits = np.zeros(len(lat.start), np.bool_)
+    for metric, reason in ((facts.ttft, TTFT.queue_full), (facts.tpot, TPOT.queue_full)):
+        waits[metric.rids] |= metric.part(reason) > 0
+    mine = waits[found.pair_rid[found.entries]]
+    begin, end = union(found.came[mine], found.steps.opened[found.pair_step[found.entries[mine]]])
+    span = int(found.steps.end.max()) - int(lat.start[facts.ttft.rids].min())
+    return 1 - float((end - begin).sum() / max(span, 1))
+
+
+def _more_room(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, seqs=MANY)
+
+
+def kv(facts: ServiceFacts) -> Cause | None:
+    """Requests wait for blocks of the KV cache, or lose theirs."""
+    steps, batches = facts.found.steps, facts.found.service.batches
+    short = steps.free[(steps.free != UNKNOWN) & (facts.found.queued == TTFT.queue_blocks)]
+    total = int(batches.total_blocks.max()) if len(batches) else UNKNOWN
+    again = facts.found.pair_admitted.copy()
+    again[facts.found.entries] = False
+    left_out = ((name, len(np.unique(facts.found.pair_rid[pairs])))
+                for name, pairs in (("preempted", again), ("swapped", facts.found.pair_swapped)))  # fmt: skip
+    taken = {name: count for name, count in left_out if count}
+    shares = [(facts.ttft, facts.ttft.share(TTFT.queue_blocks)), (facts.tpot, facts.tpot.share(TPOT.queue_blocks))]
+    metric, first = max(shares, key=lambda one: max(one[1]))
+    tokens = facts.tpot.share(TPOT.preempted) if taken else (0.0, 0.0)
+    if not (facts.notable(first) or facts.notable(tokens)):
+        return None
+    lost = [sum(count for _, count in one) for one in facts.found.room.lost]
+    words = {
+        "share": max(*first, *tokens), "first": max(first), "metric": facts.called(metric), "tokens": max(tokens),
+        "lost": max(lost, default=0),
+        **taken, "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
+        "steps": len(short),
+    }  # fmt: skip
+    usual = "first" if max(first) >= max(tokens) else "tokens"
+    usual = "swaps" if usual == "first" and taken.get("swapped", 0) > taken.get("preempted", 0) else usual
+    kind, remedy, more = _of_blocks(facts, any(lost)) or (usual, _more_blocks, {})
+    words |= more
+    return Cause(
+        max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
+        sentences(
+            message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
+            *(message(f"finding.service.kv_{name}", **words) for name in taken),
+            message(f"finding.service.kv_{kind}_detail", **words) if more else "",
+        ),
+        facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
+        remedy, ("SERVICE.KV" if remedy is _more_blocks else f"service_{kind}",),
+        instead=None if remedy is _more_blocks or kind == "lost" else ("blocks", _more_blocks),
+    )  # fmt: skip
+
+
+def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str, int]] | None:
+    """Why blocks are short where another thing than more of them gives half as much as these do, and how to mend it.
+
+    Blocks that are lost, a few long answers that hold them, or one that does not fit and holds those behind it up.
+    """
+    lat, rids = facts.latencies, facts.ttft.rids
+    usual = int(np.median(lat.tokens[rids]))
+    long = np.flatnonzero(lat.tokens > FAR_LONGER * max(usual, 1))
+    long = long[np.isin(long, rids)]
+    long_words = {"count": len(long), "usual": usual, "longest": int(lat.tokens[rids].max())}
+    big = biggest(facts)
+    tried: list[tuple[str, Remedy, dict[str, int]]] = [("lost", _unlost, {})] if loses else []
+    if 0 < len(long) <= len(rids) // 4:
+        tried.append(("answers", partial(_answering, long, usual), long_words))
+    if len(big):
+        tried.append(("head", lambda model: with_engines(model, skips=True), {"count": len(big)}))
+    most = facts.gives(_more_blocks) if tried else 0.0
+    return next((one for one in tried if facts.gives(one[1]) >= HALF * most > 0), None)
+
+
+def biggest(facts: ServiceFacts) -> I64:
+    """The few requests with the longest prompts which are next in the queue for most of the time that blocks lack."""
+    found, steps = facts.found, facts.found.steps
+    held = np.zeros(len(facts.latencies.start), np.int64)
+    for number in range(len(found.engines)):
+        part, following = steps.of(number), following_of(found, number)
+        if len(following):
+            waits = np.where(found.queued[part] == TTFT.queue_blocks, steps.cycle[part].sum(axis=1), 0)
+            np.add.at(held, found.pair_rid[following], waits)
+    prompt = facts.latencies.prompt
+    long = np.flatnonzero(prompt >= facts.limits[LONG_PROMPT] * np.median(prompt[facts.ttft.rids]))
+    few = 0 < len(long) <= len(facts.ttft.rids) // 5
+    return long if few and held[long].sum() >= HALF * held.sum() > 0 else long[:0]
+
+
+def _answering(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
+    """``model`` with answers of the ``usual`` number of tokens in the place of the ``long`` ones."""
+    turns = np.maximum(np.rint((usual - 1) / model.growth), 1).astype(np.int64)
+    return replace(model, turns=np.where(np.isin(model.rids, long), turns, model.turns))
+
+
+def _more_blocks(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, blocks=MANY)
+
+
+def _unlost(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, lost=())

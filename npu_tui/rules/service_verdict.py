@@ -6,11 +6,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.evidence import half_told
-from npu_tui.analysis.limits import A_PART, FEWEST_OF_P99, HALF, LITTLE
+from npu_tui.analysis.limits import A_PART, FEWEST_OF_P99, HALF, LITTLE, Thresholds
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_steps import Cycle, forward_passes, handed_over
 from npu_tui.analysis.service_timeline import TTFT, Metric, ServiceTimeline
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import SERVICE_RULES

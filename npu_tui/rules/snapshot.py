@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.allocator_replay import best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.limits import A_PART, HALF, LITTLE, NAMED, NEARLY_ALL, PLACES
+from npu_tui.analysis.limits import A_PART, HALF, LITTLE, NAMED, NEARLY_ALL, PLACES, Thresholds
 from npu_tui.analysis.snapshot import (
     BlockOwner,
     Failure,
@@ -24,7 +24,6 @@ from npu_tui.analysis.snapshot import (
     placed,
     request_of,
 )
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity, SubjectVerdict
 from npu_tui.rules.rule import advise, sentences

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.communication import UNKNOWN, lane_and_place
 from npu_tui.analysis.device import EVERYTHING
-from npu_tui.analysis.lateness import UNKNOWN, lane_and_place
 from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, Owner, Owners, critical_path

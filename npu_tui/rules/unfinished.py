@@ -1,4 +1,4 @@
-"""What is said of a profile of which a part is not there: its analysis has not ended, no device, or nothing ran."""
+"""What is not there or not ended: a part of a profile, its analysis, and operations that began where the run hangs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.borrowed import capture_time
 from npu_tui.analysis.device import core_lanes, lane_times
-from npu_tui.analysis.limits import A_PART
+from npu_tui.analysis.limits import A_PART, NAMED
 from npu_tui.load.find import Source, writer_of
 from npu_tui.load.formats.opprof import measured_operator
 from npu_tui.load.raw import unfinished, without_device
+from npu_tui.rules import pages
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.model import Finding, Findings
+from npu_tui.rules.rule import Draft, Rule
 from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import UNFINISHED, Trace
 
 # Advice to record what was recorded, and waits to be analysed.
 _RECORD = frozenset({"finding.advice.record_host", "finding.advice.record_launches"})
@@ -104,3 +108,62 @@ def _called(trace: Trace, lane: int) -> str:
 def _advised(finding: Finding, instead: Message) -> Finding:
     advice = dict.fromkeys(instead if one.code in _RECORD else one for one in finding.advice)
     return replace(finding, advice=tuple(advice))
+
+
+UNENDED = "RUN.UNENDED"
+
+
+def _stuck(trace: Trace) -> list[int]:
+    """The innermost slice of each lane that never ended, after the last task of the device began; collectives first.
+
+    The host waits for them.
+    """
+    if UNFINISHED not in trace.categories:
+        return []
+    slices = trace.slices
+    is_open = slices.category == trace.categories.index(UNFINISHED)
+    kinds = np.array([trace.layers[lane.layer].kind for lane in trace.lanes])
+    on_device: npt.NDArray[np.bool_] = kinds[slices.lane] == "hardware"
+    done = slices.start[~is_open & on_device]
+    if not len(done):
+        return []
+    stuck = np.flatnonzero(is_open & (slices.start >= done.max()))
+    innermost = {int(slices.lane[item]): int(item) for item in stuck[np.argsort(slices.start[stuck], kind="stable")]}
+    return sorted(innermost.values(), key=lambda item: (kinds[slices.lane[item]] != "communication", item))
+
+
+def unended(facts: Facts) -> Draft | None:
+    """The finding about what never ended, without a gain: nothing recorded tells how long it would have taken."""
+    trace, slices = facts.trace, facts.trace.slices
+    items = _stuck(trace)
+    if not items:
+        return None
+    names = [
+        message("finding.unended.one", name=facts.name_of(item), start=int(slices.start[item]))
+        for item in items[:NAMED]
+    ]
+    if len(items) > NAMED:
+        names.append(message("finding.unended.more", count=len(items) - NAMED))
+    places = tuple(facts.place(item, message("finding.unended.place")) for item in items)
+    first, others = facts.name_of(items[0]), len(items) - 1
+    return Draft(
+        "high",
+        message("finding.unended.titles" if others else "finding.unended.title", name=first, count=others),
+        message("finding.unended.detail"),
+        places,
+        verdict=message("finding.unended", names=names),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        UNENDED,
+        cls="dispatch",
+        inputs=("device",),
+        check=unended,
+        advice=("unended",),
+        gpu=("unended_gpu",),
+        pages=(pages.HCCL_TIMEOUT,),
+        sources=("Trace Event Format: a beginning (B) without an end is open when the recording stops",),
+    ),
+)

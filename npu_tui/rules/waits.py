@@ -13,10 +13,9 @@ import numpy as np
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import Around, enqueue_slices, operation_of
-from npu_tui.analysis.limits import HALF, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import HALF, NEARLY_ALL, NOTABLE, Threshold
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -35,9 +34,9 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_pauses import reads_back
 from npu_tui.rules.host_work import change_of, cost_of, span_of, works
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
+from npu_tui.rules.pauses import reads_back
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,

@@ -24,7 +24,7 @@ from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.strings import say, speak, words

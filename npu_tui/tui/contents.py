@@ -9,7 +9,6 @@ from rich.text import Text
 
 from npu_tui.strings import say
 from npu_tui.subjects import subject_of
-from npu_tui.tui.finder import Finder
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.prompt import Desk
 from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
@@ -19,7 +18,7 @@ from npu_tui.tui.tabs.lines import OF_DEVICES, LinesTab, has_own, of_subject, vi
 from npu_tui.tui.tabs.links import events_are_ready, links
 from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
-from npu_tui.tui.tabs.search import are_few, lists_hits, search
+from npu_tui.tui.tabs.search import Finder, are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
 from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, Tab, TabRow, TabTable, of_a_device, padded, row_cells
 from npu_tui.view.scene import Selected

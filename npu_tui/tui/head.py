@@ -36,7 +36,7 @@ from npu_tui.tui.terminal.frames import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 
 if TYPE_CHECKING:
-    from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.profile.scene import ShownPath
 
 _NARROWEST = 4  # cells that words are broken to at least; narrower ones are cut
 
@@ -271,7 +271,7 @@ def examined(session: Session) -> Iterator[tuple[int, HeadTimes | Findings | lis
 
     None once what lies beside it is read.
     """
-    from npu_tui.profile.path_lanes import shown_paths  # with the rules: nothing of them is drawn first
+    from npu_tui.profile.scene import shown_paths  # with the rules: nothing of them is drawn first
 
     for index, profile in enumerate(session.profiles):
         yield index, measure(profile)

@@ -28,7 +28,7 @@ from npu_tui.trace.text import printable, shortened
 from npu_tui.tui.terminal.terminal import Guard, Terminal
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.analysis.limits import Thresholds
     from npu_tui.profile.profile import Profile
     from npu_tui.tui.session import Session
 

@@ -17,7 +17,7 @@ from npu_tui.tui.tabs.range import path_in, why_no_path
 from npu_tui.view.scene import Selected
 
 if TYPE_CHECKING:
-    from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.profile.scene import ShownPath
 
 
 class _Place(Struct, frozen=True):

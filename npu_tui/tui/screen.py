@@ -20,7 +20,6 @@ from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.exports import copy_text, copy_view, open_code, share_to
 from npu_tui.tui.film import Films, show_film
-from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.flags import FlagMarks, Flags
 from npu_tui.tui.footer import FirstRun, place_of_session, selection_line
 from npu_tui.tui.head import Head, HeadTimes, examined
@@ -35,6 +34,7 @@ from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing, borrowed,
 from npu_tui.tui.ranks import ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Sheet
+from npu_tui.tui.tabs.search import Finder, Searching
 from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
@@ -46,7 +46,7 @@ from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 
 if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
-    from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.profile.scene import ShownPath
     from npu_tui.trace.model import Trace
 
 _PANEL_SECONDS = 0.08  # the panel follows the last key after this rest, as filling a table takes longer than a frame

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from npu_tui.compare.picture import ComparisonPicture
     from npu_tui.jobs.timelines import Timelines
     from npu_tui.output.film import Film
-    from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.profile.scene import ShownPath
     from npu_tui.rules.model import Findings
 
 
@@ -214,7 +214,7 @@ class Session(Struct):
 
     def take_paths(self, index: int, paths: list[ShownPath]) -> bool:
         """Take the critical paths of profile number ``index``; returns whether a lane shows any of them."""
-        from npu_tui.profile.path_lanes import path_charts
+        from npu_tui.profile.scene import path_charts
 
         self.paths[index] = paths
         if self.picture is not None:  # a comparison has no room for those of two

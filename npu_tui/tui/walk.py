@@ -14,12 +14,12 @@ from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.finder import Finder
 from npu_tui.tui.prompt import Desk
 from npu_tui.tui.ranks import across
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.details import pass_times
 from npu_tui.tui.tabs.device import idle_at, verdict
+from npu_tui.tui.tabs.search import Finder
 from npu_tui.tui.tabs.table import TabRow, TabTable
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside

@@ -13,8 +13,8 @@ from situations import SITUATIONS
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.launches import Dispatch, LaunchPairs, busy_pairs, dispatch
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.overlap import FreeSplit, OverlapLanes, free_split, overlap_lanes
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 

@@ -14,8 +14,8 @@ from measured import dispatch_of
 
 from npu_tui.analysis.device import EVERYTHING, device_slices
 from npu_tui.analysis.launches import Dispatch, clock_floor
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.overlap import overlap_lanes
-from npu_tui.analysis.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from conftest import Sample

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Cost, around_of
 from npu_tui.analysis.service_latency import timeline
@@ -25,10 +26,9 @@ from npu_tui.analysis.service_model import EngineModel, ServiceModel, undrafted,
 from npu_tui.analysis.service_replay import replayed
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_facts import ServiceFacts
-from npu_tui.rules.service_queue import _without_queue
+from npu_tui.rules.service_requests import _without_queue
 
 ORIGIN = 1_763_600_000_000
 STEPS = (

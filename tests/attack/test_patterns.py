@@ -11,7 +11,7 @@ from npu_tui.analysis.operators import collective_type, foreign_type, operator_t
 from npu_tui.analysis.search import SearchError, parse_search
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.json_chunks import _SEPARATOR
-from npu_tui.query.bounds import refused
+from npu_tui.query.engine import refused
 from npu_tui.query.frames import possible_names
 from npu_tui.trace.text import parse_duration
 from npu_tui.tui.flags import _FLAG

@@ -13,7 +13,7 @@ from npu_tui.cli.main import main
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.query import process
-from npu_tui.query.bounds import QueryError, refused, seconds_of
+from npu_tui.query.engine import QueryError, refused, seconds_of
 from npu_tui.query.frames import ProfileTables
 from npu_tui.query.query import query
 from tests.query.asking import FIXTURES, tables_at

@@ -18,8 +18,7 @@ from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.picture import ComparisonPicture, compared_scene
 from npu_tui.compare.tables import PROFILE_FINDINGS
 from npu_tui.load.load import opening_of
-from npu_tui.output.compare_document import compare_document
-from npu_tui.output.compare_report import compared
+from npu_tui.output.compare_report import compare_document, compared
 from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene

@@ -27,7 +27,7 @@ PROGRAM = """
 import json, resource, sys, time
 from npu_tui.query.query import opened_tables
 from npu_tui.query.query import query
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 import polars
 begun, used = time.perf_counter(), time.process_time()
 tables = opened_tables(sys.argv[1], Thresholds())

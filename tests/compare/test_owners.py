@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from measured import opened
 from pairs import BASE, compared, profile, replace
 
-from npu_tui.compare.owners import Untold, _rounded
-from npu_tui.output.compare_document import _owners_table
-from npu_tui.output.compare_report import Compared
+from npu_tui.compare.comparison import Untold, _rounded
+from npu_tui.output.compare_report import Compared, _owners_table
 from npu_tui.output.compare_report import compared as typed
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,10 +13,9 @@ from jsonschema import Draft202012Validator
 from written import fields_of
 
 import npu_tui
+from npu_tui.cli.explore import demos
 from npu_tui.cli.main import main
-from npu_tui.demo import demos
-from npu_tui.output.envelope import side_by_side
-from npu_tui.output.schemas import report_schema
+from npu_tui.output.envelope import report_schema, side_by_side
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 

@@ -25,7 +25,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout, RankProfile, StepTime
 from npu_tui.jobs.opening import open_job, open_steps
 from npu_tui.jobs.summary import write_summary
-from npu_tui.output.schemas import report_schema
+from npu_tui.output.envelope import report_schema
 from npu_tui.trace.message import message
 
 _SLOW = "one rank 10% slower"

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from npu_tui.jobs.clock import notify_bounds
 from npu_tui.jobs.columns import Names, TextCodes
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.meetings import views
 from npu_tui.jobs.model import Notify, RankProfile, Seen
-from npu_tui.jobs.peers import views
 from npu_tui.jobs.summary import read_summaries, write_summary
 
 MS = 1_000_000

@@ -11,8 +11,8 @@ from made_jobs import EPOCH, simulated
 from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.meetings import placed
 from npu_tui.jobs.model import Busy, Notify, RankProfile, RecordedCall, Seen, pair_of
-from npu_tui.jobs.peers import placed
 from npu_tui.jobs.rank_trace import fewer
 from npu_tui.jobs.summary import read_summaries, write_summary
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.options import opened_profile
 from npu_tui.load.snapshot import load_snapshot

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.snapshot import free_blocks, growth, live_bytes, named_at, nameless, owners, pieces
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.options import opened_profile, start_of
 from npu_tui.cli.parser import parser_of

@@ -20,7 +20,7 @@ from service_causes import write_service
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
 from npu_tui.mcp.session import OpenProfiles
-from npu_tui.output.schemas import report_schema
+from npu_tui.output.envelope import report_schema
 from npu_tui.trace.text import duration_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -21,7 +21,7 @@ from npu_tui.analysis.experts import best_swap, copies_in
 from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.formats.experts import expert_files_in, read_expert_files, read_group_list
-from npu_tui.output.experts_report import ExpertsReport, experts_at
+from npu_tui.output.report_schema import ExpertsReport, experts_at
 from npu_tui.strings import say
 from npu_tui.tui.job_map import heat_picture
 from npu_tui.tui.job_overview import Examined, Overview

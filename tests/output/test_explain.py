@@ -7,7 +7,7 @@ import sys
 import pytest
 from written import fields_of
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.streams import DONE, USAGE
 from npu_tui.manual import TOPICS

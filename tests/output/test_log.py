@@ -13,8 +13,8 @@ from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.history import Log, LoggedRun, OfKind, read_log
+from npu_tui.output.envelope import report_schema
 from npu_tui.output.log_report import log_document, log_report
-from npu_tui.output.schemas import report_schema
 from npu_tui.output.text import text
 from npu_tui.strings import speaking
 from tests.histories import history

@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator
 
 import npu_tui
 from npu_tui.cli.main import main
-from npu_tui.output.envelope import side_by_side
-from npu_tui.output.schemas import REPORTS, report_schema
+from npu_tui.output.envelope import REPORTS, report_schema, side_by_side
 from tests.jobs.test_history import made, put
 from tests.load.test_snapshot import MB, simulated, written
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tui"))
 from driving import opened
 from written import html_report
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.tui.session import make_session

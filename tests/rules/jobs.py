@@ -18,8 +18,8 @@ from simulator import simulate, simulate_ranks
 from situations import Situation
 from troubled import TROUBLED
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.memory import MemoryUse
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.build import build_trace
 from npu_tui.load.companion_schema import KERNELS, MEMORY, Reading, Schema
 from npu_tui.load.companions import Companions

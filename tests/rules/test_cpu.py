@@ -17,7 +17,7 @@ from thefts import JOBS, THEFTS, near, outcome
 from troubled import TROUBLED
 
 from npu_tui.analysis.cpu_time import PARTS, CpuTime
-from npu_tui.profile.cpu_tables import CPU_TIME, CPU_WAITS
+from npu_tui.profile.launch_tables import CPU_TIME, CPU_WAITS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import cpu_charts
 from npu_tui.rules.rule import Draft, Skipped

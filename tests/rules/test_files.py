@@ -14,8 +14,8 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.kernels import Coded, grouped_flops, product_flops
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.memory import NEVER, Allocations, MemoryUse, memory_curve
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.inputs import Setup, length_of
 from npu_tui.rules.ladder import scale_of
 from npu_tui.rules.rule import Draft

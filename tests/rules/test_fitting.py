@@ -13,7 +13,7 @@ from test_repetitions import Writer
 from troubled import TROUBLED
 
 from npu_tui.analysis.kernels import Coded
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.rules import affinity, links
 from npu_tui.rules import find as finding
 from npu_tui.rules.compute import computing_is

@@ -16,7 +16,7 @@ from measured import profile_at
 from simulator import simulate
 from troubled import TROUBLED
 
-from npu_tui.analysis.lateness import UNKNOWN, lane_and_place, unknown_waits
+from npu_tui.analysis.communication import UNKNOWN, lane_and_place, unknown_waits
 from npu_tui.analysis.replay import Change
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.late_ranks import late

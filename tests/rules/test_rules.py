@@ -17,7 +17,7 @@ from situations import SITUATIONS
 from troubled import TROUBLED
 
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.load import load
 from npu_tui.profile.parts import Selection
 from npu_tui.rules import FAMILIES

@@ -21,11 +21,11 @@ from service_causes import write_service
 from service_writer import EPOCH_NS, Folder
 from services import ALL, NEAR, Trouble, outcome
 
+from npu_tui.analysis.limits import Number, Threshold, Thresholds
 from npu_tui.analysis.service_cost import Cost, Slower
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_model import model_of
 from npu_tui.analysis.service_replay import replayed
-from npu_tui.analysis.thresholds import Number, Threshold, Thresholds
 from npu_tui.load.service import read_service
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import Cause, ServiceFacts

@@ -11,9 +11,9 @@ import service as simulated
 from service import MS, US, Request, Service, Tenant, serve
 from service_writer import Folder, latencies
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_model import with_engines
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_facts import ServiceFacts

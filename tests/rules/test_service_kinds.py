@@ -25,12 +25,12 @@ from service import MS, US, Service, Tenant, serve
 from service_causes import TROUBLES
 from service_writer import Folder
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_cost import FEWEST, fitted, slower_since, work_of
 from npu_tui.analysis.service_latency import surcharges, timeline
 from npu_tui.analysis.service_model import model_of, with_engines
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, ServiceTimeline
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
 from npu_tui.profile.service_tables import LATENCY
 from npu_tui.rules.service import SERVICE_RULES

@@ -22,19 +22,19 @@ from troubled import TROUBLED
 from written import text_report
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import Change, HostCut
 from npu_tui.analysis.steps import warm_up_steps
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.output.report import report
 from npu_tui.profile.parts import WHOLE_TRACE, select_step
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_pauses import _pauses
 from npu_tui.rules.host_work import works
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.outliers import _compared
+from npu_tui.rules.pauses import _pauses
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
 from npu_tui.trace.message import message

@@ -8,7 +8,7 @@ import pytest
 
 from npu_tui.analysis import allocator_replay, drains, host_owners, limits
 from npu_tui.compare import differences, kernels
-from npu_tui.jobs import against, expert_loads, links, role_findings
+from npu_tui.jobs import against, expert_loads, links, roles
 from npu_tui.output.explain import KINDS
 from npu_tui.rules import bandwidth, data, parallelism
 from npu_tui.rules import kernels as kernel_rules
@@ -32,7 +32,7 @@ COMPARED: dict[str, set[float]] = {
     "EXPERT.LOAD": {expert_loads._UNEVEN},
     "EXPERT.SWAP": {limits.LITTLE},
     "LINK.SLOW": {links._ODD, links._SLOW},
-    "ROLE.SLOW": {role_findings._SLOWER},
+    "ROLE.SLOW": {roles._SLOWER},
     "SNAPSHOT.PIECES": {allocator_replay._MAX_EVENTS, 2},  # a small segment of the allocator, 2 MiB
 }
 """What the digits of each text say, in the unit of the text; a text that is not here has none.
@@ -46,7 +46,7 @@ FIXED = re.compile(
 IN_WORDS = {
     "DISPATCH.INTERRUPT": ("a quarter", drains._GOOD_PART, 0.25),
     "PIPELINE.TRANSFER": ("at least twice", limits.MORE_THAN_ONE, 2.0),
-    "ROLE.SLOW": ("at least twice", role_findings._TIMES, 2.0),
+    "ROLE.SLOW": ("at least twice", roles._TIMES, 2.0),
     "LINK.SLOW": ("robust standard deviations", links._ODD, 3.5),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.trace.engine_names import EngineName, engine_name, phase_of, with_mode
+from npu_tui.trace.classes import EngineName, engine_name, phase_of, with_mode
 
 
 @pytest.mark.parametrize(

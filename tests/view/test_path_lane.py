@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu_tui.profile.path_lanes import ShownPath, path_charts, shown_paths
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.scene import ShownPath, path_charts, shown_paths
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer

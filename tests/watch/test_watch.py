@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.watch import Watch, _Teller
 

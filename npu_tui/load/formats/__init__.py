@@ -7,17 +7,13 @@ files they are. Readers lie in ``load``, and are imported when something of thei
 from __future__ import annotations
 
 from npu_tui.load.format import Format
-from npu_tui.load.formats.chrome import CHROME
-from npu_tui.load.formats.database import DATABASE
+from npu_tui.load.formats.chrome import CHROME, KINETO, MSPROF, TORCH_NPU
+from npu_tui.load.formats.database import DATABASE, MSMONITOR
 from npu_tui.load.formats.ftrace import FTRACE
-from npu_tui.load.formats.kineto import KINETO
 from npu_tui.load.formats.memory import MEMORY
-from npu_tui.load.formats.msmonitor import MSMONITOR
-from npu_tui.load.formats.msprof import MSPROF
 from npu_tui.load.formats.opprof import OPPROF
 from npu_tui.load.formats.service import SERVICE
 from npu_tui.load.formats.tables import TABLES
-from npu_tui.load.formats.torch_npu import TORCH_NPU
 
 FORMATS: tuple[Format, ...] = (
     TORCH_NPU,

@@ -14,16 +14,15 @@ from rich.text import Text
 from npu_tui.analysis.engine_steps import fallen_out
 from npu_tui.load.source import given_folders
 from npu_tui.profile.columns import base_of
-from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
+from npu_tui.profile.launch_tables import CODE_LINES, CPU_TIME, SYNCS
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.service_tables import BATCH_KINDS, BATCHES, KV_BLOCKS, REQUESTS
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.profile.table import Value, declared_tables
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
-from npu_tui.query.bounds import QueryError
+from npu_tui.query.engine import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import about, columns_told, query
 from npu_tui.strings import say, words

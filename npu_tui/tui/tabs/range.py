@@ -27,7 +27,7 @@ from npu_tui.view.outline import rank_name
 from npu_tui.view.scene import ScreenRow
 
 if TYPE_CHECKING:
-    from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.profile.scene import ShownPath
 
 
 # What is looked at most comes first.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.collectives import Arrivals, Collectives, LongestWaits, Timings, TrafficColumns
-from npu_tui.analysis.lateness import late_ranks, lateness, unknown_waits
+from npu_tui.analysis.communication import late_ranks, lateness, unknown_waits
 from npu_tui.trace.once import ValueCache
 
 MS = 1_000_000
