@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import NAMED, NOTABLE, PLACES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
 from npu_tui.rules.compute import CUBE
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.fused_runs import shortened
 from npu_tui.rules.inputs import Span, together
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.outliers import first_shapes
@@ -37,8 +38,9 @@ from npu_tui.rules.sequences import (
     of_training,
 )
 from npu_tui.trace.arrays import I64, Bools, BySlice, in_groups
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import FORWARD_BACKWARD, Slices, Trace
+from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief
 
 _PREFIX, _COLLECTIVES = "aten::", "c10d::"
@@ -54,8 +56,8 @@ class Saving(Struct):
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
     ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
-    begin and end, ``spare`` the members that would not run: all of a run but the longest, which takes as long as one
-    that does the work of all. ``members`` are those of all runs, with the number of the run that each belongs to.
+    begin and end, ``whole`` the members of runs of which nothing stays. ``members`` are those of all other runs, with
+    the number of the run that each belongs to.
     """
 
     count: int = 0
@@ -64,7 +66,7 @@ class Saving(Struct):
     exact: bool = False
     places: list[tuple[int, int, str]] = []
     spans: list[Span] = []
-    spare: list[I64] = []
+    whole: list[I64] = []
     members: list[tuple[I64, I64]] = []
 
     def add(
@@ -320,7 +322,7 @@ def _add_savings(
         exact = any(runs[k].exact or runs[k].whole for k in np.unique(matched.run[members]).tolist())
         sums = int(time[at[own]].sum()), int(time[at[own & spare]].sum())
         row.add(slices, items[first], items[np.maximum(last - 1, 0)], words, *sums, exact)
-        row.spare.append(items[at[own & spare]])
+        row.whole.append(items[at[own & whole[number]]])
         if runs[int(matched.run[members[0]])].api == CHAIN:
             row.count += len(np.unique(piece[own & (count[piece] >= CHAIN_FROM)])) - len(first)
 
@@ -354,51 +356,6 @@ def _in_place(facts: Facts, count: int) -> Message:
 _ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
 
 
-def _spare_kernels(facts: Facts, savings: Sequence[Saving], kind: str) -> I64:
-    """The kernels that calls in place of runs of operations or kernels spare, in the pass forward and in the backward.
-
-    One of each run stays in either pass: as long as the longest, as it reads and writes what that does. So do products.
-    """
-    trace = facts.trace
-    operations, number = _joined([]), _joined([])
-    for saving in savings:
-        for items, run in saving.members:
-            operations, number = _joined([operations, items]), _joined([number, run + number.max(initial=-1) + 1])
-    spare = [part for saving in savings for part in saving.spare] if kind == "kernel" else []
-    if spare:
-        operations = operation_of(trace, operations)
-        operations, number = operations[operations >= 0], number[operations >= 0]
-    order = np.argsort(operations, kind="stable")
-    runs = BySlice(operations[order], number[order])
-    called = operation_of(trace, facts.kernels)
-    types, code = facts.kernel_types
-    product = np.array([CUBE.search(name) is not None for name in types] + [False])[code]
-    links = trace.bound_links_of(FORWARD_BACKWARD)
-    inside = runs.of(_around(trace, operations, trace.links.source_slice[links].astype(np.int64)))
-    targets = trace.links.target_slice[links[inside >= 0]].astype(np.int64)
-    of_targets = BySlice(targets, inside[inside >= 0])
-    passes = [of_targets.of(_around(trace, targets, called))]
-    if kind == "api":
-        passes.append(runs.of(_around(trace, operations, called)))
-    for run in passes:
-        there = np.flatnonzero(run >= 0)
-        there = there[np.lexsort((-facts.length(facts.kernels[there]), run[there]))]
-        shorter = there[1:][run[there[1:]] == run[there[:-1]]]
-        spare.append(facts.kernels[shorter[~product[shorter]]])
-    return np.unique(_joined(spare))
-
-
-def _around(trace: Trace, chosen: I64, items: I64) -> I64:
-    """The innermost slice of ``chosen`` that each of ``items`` is, or lies in; -1 without one; (n,)."""
-    slices = trace.slices
-    lane = np.where(items >= 0, slices.lane[items], -1)
-    return Around(trace, np.unique(chosen)).find(lane, slices.start[items], slices.end[items])
-
-
-def _joined(parts: list[I64]) -> I64:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
-
-
 def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     if not savings:
         return None
@@ -406,8 +363,8 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     rows = sorted(savings.items(), key=lambda entry: (entry[0] == IN_PLACE, -entry[1].saves, -entry[1].time))
     timed = [(api, saving) for api, saving in rows if api != IN_PLACE]
     exact = {api: saving for api, saving in timed if saving.exact}
-    spare = _spare_kernels(facts, [*exact.values()], kind)
-    saves, computing = int(facts.length(spare).sum()), facts.sums.computing
+    spare, keep = shortened(facts, {api: (saving.members, saving.whole) for api, saving in exact.items()}, kind)
+    saves, computing = int((facts.length(spare) * (1 - keep)).sum()), facts.sums.computing
     time = sum(saving.time for _, saving in timed)
     severity: Severity = "low" if facts.share(saves) >= facts.limits[SYNC_SHARE] else "info"
     title = message(
@@ -417,9 +374,12 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     )
     weight, removes, change = float(saves), None, None
     if severity != "info":
-        calls = np.unique(operation_of(facts.trace, spare))
-        removes, weight = facts.span_of(spare), 0.0
-        change = Change(tasks=(TaskCut(spare),)) | facts.without_operations(calls[calls >= 0])
+        calls = np.setdiff1d(operation_of(facts.trace, spare[keep == 0]), operation_of(facts.trace, spare[keep > 0]))
+        start, end = facts.trace.slices.start[spare], facts.trace.slices.end[spare]
+        removes, weight = union(start + ((end - start) * keep).astype(np.int64), end), 0.0
+        shares = np.ceil(100 * keep) / 100
+        cuts = tuple(TaskCut(spare[shares == share], share) for share in np.unique(shares).tolist())
+        change = Change(tasks=cuts) | facts.without_operations(calls[calls >= 0])
         severity = severity_of(facts.limits, facts.share(saves))
         first, most = max(exact.items(), key=lambda entry: entry[1].saves)
         words = {"share": facts.share(most.time), "count": most.count, "api": first}

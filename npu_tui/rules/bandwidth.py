@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
-from npu_tui.analysis.kernels import KernelTable, is_half, sides_of_shapes
+from npu_tui.analysis.kernels import KernelTable, is_half, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
@@ -91,10 +91,12 @@ def formats(facts: Facts) -> tuple[Draft, ...]:
 def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
     """What is ``converting`` and is none of the ``others``, by what it converts and the operators on both sides."""
     table = facts.kernel_table
-    casts = _casts_of_operands(facts) & ~others
-    moves = _only_moved(facts, converting | casts) & ~converting & ~casts & ~others
-    kinds = {"formats_cast": casts, "formats_copy": moves, "formats": converting, "formats_group": converting}
-    converting = converting | casts | moves
+    back = _casts_back(table) & ~others
+    casts = _casts_of_operands(facts) & ~back & ~others
+    moves = _only_moved(facts, converting | casts) & ~converting & ~casts & ~back & ~others
+    kinds = {"formats_cast": casts, "formats_back": back, "formats_copy": moves, "formats": converting}
+    kinds["formats_group"] = converting
+    converting = converting | casts | back | moves
     into = table.details.get("output_formats")
     rows = np.flatnonzero(converting)
     total, time = int(table.duration.sum()), int(table.duration[rows].sum())
@@ -103,6 +105,8 @@ def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
     sides = [side.tolist() for side in _neighbours(table, converting)]
 
     def converted(row: int) -> tuple[str, str]:
+        if table.type.at(row) == "Cast":
+            return _tensor_of(table, row, False)[1] or "?", _tensor_of(table, row, True)[1] or "?"
         return (table.formats.at(row) or "?").split(";")[0], (into.at(row) or "?").split(";")[0]
 
     times, counts = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
@@ -124,9 +128,42 @@ def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
 
     keys = [key for key, chosen in kinds.items() if chosen.any()]
     # At best none of them is needed.
-    return cheaper_kernels(
-        facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", groups=groups, part=time / total
-    )
+    more: dict[str, object] = {"groups": groups, "part": time / total, "back": ""}
+    if back.any():
+        more["back"] = message("finding.formats.back", count=int(back.sum()))
+    return cheaper_kernels(facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", **more)
+
+
+def _casts_back(table: KernelTable) -> Bools:
+    """The casts, one after another on a stream, that convert what the one before them made to what that had read; (n,).
+
+    Of such casts none is needed where they end with the type they began with, and one where they do not.
+    """
+    needless = np.zeros(len(table), np.bool_)
+    stream = table.details.get("stream")
+    order = np.lexsort((table.start, np.zeros(len(table)) if stream is None else stream.code))
+    edges = np.diff(table.type.where("Cast".__eq__)[order].astype(np.int8), prepend=0, append=0)
+    for first, last in zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True):
+        rows = order[first:last].tolist()
+        while len(rows) > 1:
+            chain = 1
+            while chain < len(rows) and _is_back(table, rows[chain - 1], rows[chain]):
+                chain += 1
+            needless[rows[chain % 2 : chain]] = True
+            rows = rows[chain:]
+    return needless
+
+
+def _is_back(table: KernelTable, before: int, row: int) -> bool:
+    made, read = _tensor_of(table, before, True), _tensor_of(table, row, False)
+    return bool(made[1]) and made == read and _tensor_of(table, row, True) == _tensor_of(table, before, False)
+
+
+def _tensor_of(table: KernelTable, row: int, written: bool) -> tuple[int, str]:
+    """The elements and the type of what the kernel at ``row`` reads first, or has ``written``."""
+    kinds = table.details.get("output_types") if written else table.dtypes
+    kind = (unquoted(None if kinds is None else kinds.at(row)) or "").split(";")[0].strip().upper()
+    return math.prod(sides_of_shapes((table.outputs if written else table.shapes).at(row))[0]), kind.removeprefix("DT_")
 
 
 def _loss_in_32_bits(facts: Facts, converting: Bools) -> tuple[Bools, Bools]:
@@ -275,7 +312,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("kernel_details",),
         check=formats,
         thresholds=GRADES,
-        advice=("formats", "formats_group", "formats_cast", "formats_copy", "fused_loss"),
+        advice=("formats", "formats_group", "formats_cast", "formats_back", "formats_copy", "fused_loss"),
         pages=(pages.AFFINITY_CASE, pages.ADVISOR),
         change="""\
 -out = f(x.permute(0, 2, 1)) + g(x.permute(0, 2, 1))  # each one copies it

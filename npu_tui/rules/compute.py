@@ -256,7 +256,9 @@ def _makers(facts: Facts, kernels: I64) -> list[str]:
 
 
 _EVALUATE = "autograd::engine::evaluate_function: "
-_RECOMPUTING = re.compile(rf"{_EVALUATE}CheckpointFunctionBackward|.*torch/utils/checkpoint\.py\(\d+\): recompute_fn")
+_RECOMPUTING = re.compile(
+    rf"(?:{_EVALUATE})?CheckpointFunctionBackward|.*torch/utils/checkpoint\.py\(\d+\): recompute_fn"
+)
 """Around what is computed again: the reentrant way, whose own backward pass lies inside as well, and the other one."""
 
 

@@ -71,7 +71,7 @@ ATEN: tuple[FusedSequence, ...] = (
     FusedSequence("mul|div add softmax", "torch_npu.npu_scaled_masked_softmax", exact=False),
     FusedSequence("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_"),
     FusedSequence("[mul] chunk|slice|split [slice] neg cat mul [mul] add", "torch_npu.npu_rotary_mul"),
-    FusedSequence("[pow] [mean] [add] rsqrt mul [type_as] [mul]", "torch_npu.npu_rms_norm"),
+    FusedSequence("[to|_to_copy|float] [pow] [mean] [add] rsqrt mul [type_as] [mul]", "torch_npu.npu_rms_norm"),
     FusedSequence("slice|chunk|split|split_with_sizes silu mul", "torch_npu.npu_swiglu"),
     FusedSequence("slice|chunk|split|split_with_sizes sigmoid mul mul", "torch_npu.npu_swiglu"),
     FusedSequence("silu slice|chunk|split|split_with_sizes mul", "torch_npu.npu_swiglu"),

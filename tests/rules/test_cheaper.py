@@ -29,9 +29,12 @@ class Training:
 
     def run(
         self, kind: str, length: float, shapes: str = "512,512;512,512", out: str = "512,512", dtype: str = "FLOAT16",
-        *, op: str = "aten::mm", stack: str = "model.py(10): forward", trained: str = "",
+        *, op: str = "aten::mm", stack: str = "model.py(10): forward", trained: str = "", made: str = "",
     ) -> None:  # fmt: skip
-        """An operation ``op`` at ``stack`` that launches a kernel; ``trained`` names its link to the pass backward."""
+        """An operation ``op`` at ``stack`` that launches a kernel; ``trained`` names its link to the pass backward.
+
+        What it writes is ``made`` of another type than ``dtype``.
+        """
         begin = max(self.free, self.at + 10)
         backward = trained.startswith("<")
         tid = _BACKWARD if backward else 4001
@@ -53,7 +56,8 @@ class Training:
         cells |= {"Start Time(us)": self.trace._ts(begin), "Duration(us)": length, "Wait Time(us)": 0, "Block Dim": 20}
         for side, given in (("Input", shapes), ("Output", out)):
             parts = len(given.split(";"))
-            cells |= {f"{side} Shapes": f'"{given}"', f"{side} Data Types": ";".join([dtype] * parts)}
+            types = [made or dtype if side == "Output" else dtype] * parts
+            cells |= {f"{side} Shapes": f'"{given}"', f"{side} Data Types": ";".join(types)}
             cells[f"{side} Formats"] = ";".join(["ND"] * parts)
         self.rows.append(cells)
         self.at, self.free = self.at + 10, begin + length
@@ -154,6 +158,28 @@ def casts(job: Training, link: str) -> None:
     """The weight of the next layer in 32 bits, which its product multiplies in 16; after the last one comes none."""
     if not link.startswith("<"):
         job.run("Cast", 100, "512,512", dtype="FLOAT", op="aten::to", stack="amp.py(5): cast|model.py(10): forward")
+
+
+def back(job: Training, link: str) -> None:
+    """A tensor to 32 bits and back, and once more to 32 bits, which the next layer wants."""
+    for dtype, made in (("FLOAT16", "FLOAT"), ("FLOAT", "FLOAT16"), ("FLOAT16", "FLOAT")):
+        job.run("Cast", 100, "512,512", dtype=dtype, made=made, op="aten::to", stack="model.py(12): upcast")
+    job.run("Add", 90, "512,512;512,512", dtype="FLOAT", op="aten::add", stack="model.py(12): upcast")
+
+
+_WIDE = (("to", 200), ("pow", 400), ("mean", 200), ("rsqrt", 5), ("mul", 400), ("to", 200), ("mul", 100))
+"""A norm in 32 bits of a tensor in 16: operations and how long they take, by the bytes that they move."""
+
+
+def widened(job: Training, link: str) -> None:
+    """``_WIDE`` in both passes: 36 MB in 1,500 µs; one kernel moves the 4 MB of the tensor in 16 bits, in 167 µs."""
+    for number, (op, length) in enumerate(_WIDE):
+        into, out = {0: ("FLOAT16", "FLOAT"), 5: ("FLOAT", "FLOAT16"), 6: ("FLOAT16", "")}.get(number, ("FLOAT", ""))
+        kind = {"to": "Cast", "pow": "Pows", "mean": "ReduceMeanD", "rsqrt": "Rsqrt", "mul": "Mul"}[op]
+        shape = "1024,1" if op == "rsqrt" else "1024,1024"
+        rows = "1024,1" if op in ("mean", "rsqrt") else "1024,1024"
+        op = f"{op}Backward" if link.startswith("<") else f"aten::{op}"
+        job.run(kind, length, shape, rows, into, op=op, trained=f"{link}{number}", made=out)
 
 
 def flat(job: Training, number: int) -> None:
@@ -318,6 +344,8 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (each(activation), "OP.AFFINITY_API", 4 * 4 * 60, "torch_npu.npu_swiglu in place of split → silu → mul"),
         (each(NORM), "OP.AFFINITY_API", 4 * (240 - 60 + 245 - 70), "torch_npu.npu_rms_norm"),
         (each(SCORES), "OP.AFFINITY_API", 4 * (190 + 190), "torch_npu.npu_fusion_attention"),
+        (each(widened), "OP.AFFINITY_API", 8 * (sum(length for _, length in _WIDE) - 167), "torch_npu.npu_rms_norm"),
+        (each(back), "OP.FORMAT", 8 * 200, "Conversions and copies (Cast)"),
         (each(casts), "OP.FORMAT", 3 * 100, "Conversions and copies (Cast)"),
         (each(dropout), "OP.AFFINITY_KERNEL", 4 * 160, "no dropout"),
         (flat, "OP.FORMAT", 600, "most at flat.py:591 in flatten()"),
