@@ -356,7 +356,7 @@ def _as_one(facts: Facts, owners: list[Owner]) -> Owner:
 
 def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     change = owner.change or NO_CHANGE
-    read = _read_before(facts, change)
+    read = _read_before(facts, owner, change)
     sent = _sent_after(facts, owner, change) if len(read) else read
     copied = np.concatenate((read, sent))
     removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
@@ -405,16 +405,23 @@ _COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtim
 """Frames of what compiles graphs and kernels at their first call, and again for inputs of other shapes."""
 
 
-def _read_before(facts: Facts, change: Change) -> I64:
-    """The copies to the host that it waits for right before the work that ``change`` takes out: what that works on."""
-    return np.setdiff1d(_right_before(facts, change), _copies_to_device(facts))
+def _read_before(facts: Facts, owner: Owner, change: Change) -> I64:
+    """The copies to the host that it waits for right before the work that ``change`` takes out: what that works on.
+
+    With those that the function of ``owner`` waits for right before these, one after another.
+    """
+    every = _right_before(facts, change), waited_copies(facts)
+    read, waited = (np.setdiff1d(copies, _copies_to_device(facts)) for copies in every)
+    waited = np.union1d(_copied_by(facts, owner, waited), read)
+    waited = waited[np.argsort(facts.trace.slices.start[waited], kind="stable")]
+    gap = facts.trace.slices.start[waited[1:]] - facts.trace.slices.end[waited[:-1]]
+    batch = np.cumsum(np.append(0, gap >= COPY_NS))[: len(waited)]
+    return np.sort(waited[np.isin(batch, batch[np.isin(waited, read)])])
 
 
 def _right_before(facts: Facts, change: Change) -> I64:
     """The copies that the host waits for right before the work that ``change`` takes out; ascending."""
     copies, begins = waited_copies(facts), np.sort(span_of(facts, change)[0])
-    if not len(copies) or not len(begins):
-        return copies[:0]
     ended = facts.trace.slices.end[copies]
     following = np.append(begins, np.iinfo(np.int64).max)[np.searchsorted(begins, ended)]
     return np.sort(copies[following - ended < COPY_NS])
@@ -423,13 +430,17 @@ def _right_before(facts: Facts, change: Change) -> I64:
 def _sent_after(facts: Facts, owner: Owner, change: Change) -> I64:
     """The copies to the device that the function of ``owner`` makes right after its work: what comes out of that."""
     copies, ends = _copies_to_device(facts), np.sort(span_of(facts, change)[1])
-    if owner.where is None or not len(ends):
+    if not len(ends):
         return copies[:0]
     begun = facts.trace.slices.start[copies]
     at = np.searchsorted(ends, begun, "right") - 1
-    copies = copies[(at >= 0) & (begun - ends[at] < COPY_NS)]
-    lines = own_lines(facts.trace, operation_of(facts.trace, copies))
-    mine = [line is not None and line.function == owner.where.function for line in lines]
+    return _copied_by(facts, owner, copies[(at >= 0) & (begun - ends[at] < COPY_NS)])
+
+
+def _copied_by(facts: Facts, owner: Owner, copies: I64) -> I64:
+    """Those of ``copies`` that the function of ``owner`` makes."""
+    lines, own = own_lines(facts.trace, operation_of(facts.trace, copies)), owner.where
+    mine = [own is not None and line is not None and line.function == own.function for line in lines]
     return copies[np.array(mine, np.bool_)]
 
 
