@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, profiler_work
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, user_line, user_lines
-from npu_tui.analysis.launches import dequeue_slices, enqueue_of, launch_delays
+from npu_tui.analysis.launches import Around, dequeue_slices, enqueue_of, launch_delays
 from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.path import HOST, Owner, Path
 from npu_tui.analysis.replay import Change, HostCut, Replay
@@ -184,7 +184,7 @@ class HostOwners:
         lost = np.flatnonzero(self.works & (line < 0))
         nowhere = np.array([where is None for where in self.nodes.where], np.bool_)
         lost = lost[nowhere[calls.node[lost]]]
-        before, lines = lines_of_stacks(self._trace, self._stack_before(lost))
+        before, lines = lines_of_stacks(self._trace, self._stack_around(lost))
         line[lost] = np.where(before >= 0, before + len(self.lines), -1)
         self.lines += lines
         nodes, within = self.nodes, dict[int, tuple[int, int]]()
@@ -237,6 +237,13 @@ class HostOwners:
             found[at] = replace(found[at], items=np.array(items, np.int64), change=Change(waits=frozenset(items)))
         self.wait_owner = of_wait
         return of_part, found
+
+    def _stack_around(self, parts: I64) -> I64:
+        """The call stack of the operation around each of ``parts``, else of what it works after, -1 without; (m,)."""
+        slices, item = self._trace.slices, self.calls.item[parts]
+        lane = np.where(item >= 0, slices.lane[item], -1)
+        around = Around(self._trace, slices.stack >= 0).find(lane, slices.start[item], slices.end[item])
+        return np.where(around >= 0, slices.stack[around], self._stack_before(parts))
 
     def _stack_before(self, parts: I64) -> I64:
         """The call stack of the launch or wait after which each of ``parts`` works, -1 without one; (m,)."""

@@ -45,6 +45,7 @@ from npu_tui.rules.rule import (
     Draft,
     Rule,
     advise,
+    line_of,
     sentences,
     severity_of,
     stretches,
@@ -130,13 +131,15 @@ def sync_host(facts: Facts) -> Draft | None:
         )
     ]  # fmt: skip
     title = message("finding.sync.title", each=facts.per_unit(lost))
-    if sites and sites[0].where is not None and not blocking:
+    if sites and not blocking:
         title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, sites[0]), **title.args)
     if len(tests):
         names = sorted({facts.name_of(item) for item in operation_of(facts.trace, tests).tolist()})
         words_of = {"names": names, "time": int(facts.length(tests).sum()) / facts.count, "unit": facts.unit}
         parts.append(message("finding.sync.tests", count=len(tests), **words_of))
-        title = message("finding.sync.title_tests", names=names, **title.args)
+        line = sites[0].where if sites else None
+        at: Said = "" if line is None else message("finding.vertical.at", line=line_of(line))
+        title = message("finding.sync.title_tests", names=names, at=at, **title.args)
     if more is not None:
         parts.append(more)
     if blocking:

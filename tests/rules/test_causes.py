@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from cause import troubled
 from cause_jobs import CALM as CALM_ONE
 from causes import ALL, outcome
-from jobs import check, facts_of, first_of, job, measured, put, rule
+from jobs import by_id, check, facts_of, first_of, job, measured, put, rule
 from kineto_writer import build_gpus
 from measured import profile_at
 from situations import Trouble
@@ -307,3 +308,24 @@ def test_launch_blocking_shows_without_recorded_waits() -> None:
     assert lead.gain_ns == pytest.approx(saved, rel=0.2)  # the calls that wait are gone with the waits
     for healthy in (replace(CALM_ONE, profiler_level=0), TROUBLED["queue_off"], TROUBLED["slow_python"]):
         assert held_launches(measured(healthy).facts[0])[0] < 0.95
+
+
+def test_work_on_what_many_copies_bring_gains_all_of_them() -> None:
+    gain = {}
+    for copies in (1, 6):
+        job = replace(ALL["own: sorting on the host what was copied back"].job[0], steps=3, seed=4)
+        job = replace(job, trouble=replace(job.trouble, sort_copies=copies, sort_copy_ns=1_000_000))
+        lead = measured(job).findings.findings[0]
+        assert lead.id == "HOST.WORK"
+        gain[copies] = lead.gain_ns or 0
+    assert gain[6] - gain[1] == pytest.approx(5_000_000, rel=0.15)
+
+
+def test_what_has_no_frame_of_the_program_is_of_the_line_of_the_operation_around_it(tmp_path: Path) -> None:
+    files = first_of((replace(TROUBLED["loader"], seed=3),))
+    (trace,) = (name for name in files if name.endswith("trace_view.json"))
+    events = json.loads(files[trace])
+    kept = [event for event in events if event.get("cat") != "python_function" or "dataloader" in event["name"]]
+    put({**files, trace: json.dumps(kept).encode()}, tmp_path)
+    (line,) = by_id(profile_at(tmp_path).findings)["DATA.LOADER"].code_lines
+    assert (line.line, line.function) == (137, "train_epoch")
