@@ -450,9 +450,16 @@ def _slow_links(job: Job) -> list[Finding]:
             continue
         link = min(link, slow.get(pair[::-1], link), key=lambda link: link.speed / link.expected)
         args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
-        args |= {"ranks": pair, "speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
+        args |= {
+            "ranks": pair,
+            "others": link.beside,
+            "speed": link.speed,
+            "expected": link.expected,
+            "size": link.size_mb * 1e6,
+        }
         falters, all_same = link.verdict == "falters", {"count": link.count, "all": link.all}
-        codes = f"job.link{'.falters' * falters}.title{'_both' * both}", f"job.link{'.falters' * falters}.detail"
+        detail = "falters.detail" if falters else "beside" if link.beside else "detail"
+        codes = f"job.link{'.falters' * falters}.title{'_both' * both}", f"job.link.{detail}"
         # How much of a transfer now and then computing hides, only the rank's own replay knows.
         saved = 0 if falters else _without_slow_link(job, link)
         findings.append(_of_links(job, "LINK.SLOW", codes, pair, pair, args | all_same, saved))

@@ -1,6 +1,7 @@
 """Which link between two ranks, or which port of one, is slower than the others of its kind.
 
-Links are compared with links of the same transport, operation and size class only, as bandwidth depends on all three.
+Links are compared with links of the same transport, operation and size class only, as bandwidth depends on all three;
+a single one that goes another way than all others of its ranks is compared with those.
 Median polish splits the logarithm of each into what is common, what the sender's port and the receiver's port add, and
 what is left to the link itself (Tukey).
 """
@@ -8,8 +9,8 @@ what is left to the link itself (Tukey).
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -23,12 +24,16 @@ from npu_tui.jobs.meetings import members
 from npu_tui.jobs.model import LinkUse, RankProfile
 
 Verdict = Literal["slow", "falters", "slow_sender", "slow_receiver", "as_others"]
+_UseKind = tuple[str, str, int]
+"""Transport, operation and class of sizes."""
 
 _ROUNDS = 20  # an end for a median polish that goes round
 _ODD = 3.5
 """Robust standard deviations from which a link stands out."""
 _SLOW = 0.8
 """A link or port with more than this share of the usual bandwidth is not called slow, however even the others are."""
+_NETWORK = "RDMA"
+"""The transport between hosts."""
 LARGE_MB = 1.0
 """Smaller transfers are bound by latency, which says nothing of a link."""
 
@@ -36,7 +41,8 @@ LARGE_MB = 1.0
 class Link(Struct, frozen=True):
     """One link: ``speed`` and what its ports and kind let expect, GB/s; ``score`` in robust standard deviations.
 
-    One that falters has that speed in ``count`` of ``all`` equal transfers, what to expect in the others.
+    One that falters has that speed in ``count`` of ``all`` equal transfers, what to expect in the others. ``beside`` is
+    the transport of the others where it is another one.
     """
 
     source: int
@@ -50,6 +56,7 @@ class Link(Struct, frozen=True):
     verdict: Verdict
     count: int = 0
     all: int = 0
+    beside: str = ""
 
 
 def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
@@ -80,12 +87,35 @@ def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
 
 def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
     """Every link by source and target, each in the kind it was used in; uses without size or speed do not count."""
-    kinds: dict[tuple[str, str, int], list[LinkUse]] = defaultdict(list)
+    kinds: dict[_UseKind, list[LinkUse]] = defaultdict(list)
     for use in uses:
         if LARGE_MB <= use.size_mb < math.inf and 0 < use.speed < math.inf:
             kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
-    links = [link for same in kinds.values() for link in _judged_links(same)]
+    links = [link for same in _beside_others(kinds) for link in _judged_links(same)]
     return sorted(links, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
+
+
+def _beside_others(kinds: Mapping[_UseKind, list[LinkUse]]) -> list[list[LinkUse]]:
+    """The uses of each of ``kinds``; those over a transport that few links have stand with those of another transport.
+
+    That is so where each of their ends reaches several ranks over the other one in the same operation, and a single
+    one over this: hosts are not built so. In a ring each rank has one link, and hosts are apart by the network.
+    """
+    joined, ends = {kind: [*uses] for kind, uses in kinds.items()}, {kind: _ends(uses) for kind, uses in kinds.items()}
+    for kind in kinds:
+        few = ends[kind].total() < 2 * FEWEST_EQUALS and {*ends[kind].values()} == {1} and kind[0] != _NETWORK
+        others = (other for other in joined if other[1:] == kind[1:] and other[0] not in (kind[0], _NETWORK))
+        for other in [*others] if few else ():
+            if all(ends[other][end] >= MORE_THAN_ONE for end in ends[kind]):
+                joined[other] += joined.pop(kind)
+                break
+    return [*joined.values()]
+
+
+def _ends(uses: Iterable[LinkUse]) -> Counter[tuple[str, int]]:
+    """From and to how many ranks each rank sends and receives."""
+    pairs = {(use.source, use.target) for use in uses}
+    return Counter(end for source, target in pairs for end in (("from", source), ("to", target)))
 
 
 def _judged_links(uses: list[LinkUse]) -> list[Link]:
@@ -111,7 +141,8 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
     score = left / deviation
     few = len(pairs) < FEWEST_EQUALS
     slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= MORE_THAN_ONE if times.max() >= MORE_THAN_ONE else True)
-    transport, kind = uses[0].transport, uses[0].type
+    kind, transports = uses[0].type, {int(at): use.transport for at, use in zip(pair, uses, strict=True)}
+    usually = Counter(transports.values()).most_common(1)[0][0]
     # A port is slow that has several links, all of them slow; else it is the link.
     below = speeds < middle + math.log(_SLOW)
     ports = [
@@ -137,7 +168,9 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
             verdict = "slow_sender" if ports[0][i] else "slow_receiver" if ports[1][j] else "slow"
             expected = math.exp(usual)
         size, z = float(sizes[number]), float(score[number])
+        transport = transports[number]
         link = Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict)
+        link = link if transport == usually else replace(link, beside=usually)
         slowly = faltering.get(number)
         if verdict == "as_others" and slowly is not None:
             speed, expected = slowly.slow_speed, slowly.speed

@@ -43,6 +43,33 @@ def test_one_slow_link_is_a_link():
     assert verdicts(judged_links(uses)) == {(1, 7): "slow"}
 
 
+def over(transport: str, pairs: set[tuple[int, int]], uses: list[LinkUse], factor: float = 0.3) -> list[LinkUse]:
+    """``uses`` with those between ``pairs`` over another ``transport``, that much slower."""
+    return [
+        replace_link(use, transport=transport, speed=use.speed * factor) if (use.source, use.target) in pairs else use
+        for use in uses
+    ]
+
+
+def test_a_link_that_falls_back_to_another_transport_is_slow():
+    every = linked(8, speed(random.Random(1)))
+    links = judged_links(over("PCIE", {(0, 1), (1, 0)}, every))
+    assert verdicts(links) == {(0, 1): "slow", (1, 0): "slow"}
+    slow = [link for link in links if link.verdict == "slow"]
+    assert {(link.transport, link.beside) for link in slow} == {("PCIE", "HCCS")}
+    assert all(abs(link.expected - 18.0) < 0.5 for link in slow)
+
+
+def test_links_that_the_build_of_hosts_has_on_another_transport_are_not_slow():
+    every = linked(8, speed(random.Random(1)))
+    across = {(source, target) for source in range(8) for target in range(8) if (source < 4) != (target < 4)}
+    assert verdicts(judged_links(over("PCIE", across, every))) == {}  # two meshes of four
+    ring = [use for use in every if use.target == (use.source + 1) % 8]
+    assert verdicts(judged_links(over("PCIE", {(3, 4), (7, 0)}, ring))) == {}
+    assert verdicts(judged_links(over("RDMA", {(0, 1), (1, 0)}, every))) == {}
+    assert verdicts(judged_links(over("SIO", {(0, 1), (1, 0)}, every, 4.0))) == {}
+
+
 def test_a_slow_row_is_a_port():
     usual = speed(random.Random(1))
     uses = linked(8, lambda source, target: usual(source, target) * (0.6 if source == 3 else 1))
