@@ -94,7 +94,9 @@ def exposed(facts: Facts) -> Draft | None:
     if length_of(filling):
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
     if late_ones := unsplit(facts):
-        parts.append(message("finding.exposed.unsplit", count=late_ones[0].buckets))
+        own, others = len(late_ones[0].reductions), late_ones[0].others
+        code = "finding.exposed.unsplit" + "_some" * bool(others)
+        parts.append(message(code, count=late_ones[0].buckets, late=own, all=own + others))
     items = facts.collectives.item
     hideable = _hideable(facts, rest)
     bound = np.isin(purposes(facts), [PURPOSES.index(purpose) for purpose in _BOUND])

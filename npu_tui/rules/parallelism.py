@@ -21,6 +21,7 @@ from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
 from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import covered_before, covered_within
+from npu_tui.trace.model import Trace
 
 Purpose = Literal["gradients", "shards", "tensor", "weights", "experts", "pipeline", "other"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
@@ -201,18 +202,23 @@ def gathered_again(facts: Facts) -> I64:
 class Unsplit(Struct, frozen=True):
     """The ``reductions`` of a step, in ``facts.collectives``, that begin when the pass backward has ended.
 
-    The pass takes from ``begin`` to ``end``, ns. In so many ``buckets`` they would go along with it.
+    The pass takes from ``begin`` to ``end``, ns. In so many ``buckets`` they would go along with it, as the ``others``
+    of the step do.
     """
 
     reductions: I64
     begin: int
     end: int
     buckets: int
+    others: int
 
 
 @once_per_device
 def unsplit(facts: Facts) -> list[Unsplit]:
-    """The steps that reduce all gradients after the pass backward; a bucket is as large as usual, or one parameter."""
+    """The steps that reduce gradients after the pass backward; a bucket is as large as usual, or one parameter.
+
+    The device begins some of those late that the pass asks for: beside others it counts what the host asks for later.
+    """
     starts, every = facts.trace.slices.start, facts.collectives
     moved = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (moved > 0))
@@ -226,16 +232,28 @@ def unsplit(facts: Facts) -> list[Unsplit]:
         begin = starts[every.item[reductions]]
         step = int(np.searchsorted(steps, begin[0], "right"))
         kernels = passes[np.searchsorted(steps, starts[passes], "right") == step]
+        if len(kernels) and starts[kernels[-1]] > begin.min():
+            reductions = reductions[_asked_after(facts.trace, every.item[reductions], kernels)]
+            reductions = reductions if len(reductions) >= MORE_THAN_ONE else reductions[:0]  # the last bucket is late
         size = int(moved[reductions].sum())
         buckets = min(round(size / BUCKET), parameters)
-        if buckets < 2 or not len(kernels) or starts[kernels[-1]] > begin.min():
+        if buckets < 2 or not len(kernels):
             continue
         # Of several passes backward the last one counts: forward passes lie between them.
         at = np.searchsorted(starts[facts.kernels], starts[kernels])
         cuts = np.flatnonzero(np.diff(at) > max(_NOTABLE * len(at), 1))
         first = kernels[int(cuts[-1]) + 1 if len(cuts) else 0]
-        found.append(Unsplit(reductions, int(starts[first]), int(begin.min()), buckets))
+        end = int(starts[every.item[reductions]].min())
+        found.append(Unsplit(reductions, int(starts[first]), end, buckets, len(members) - len(reductions)))
     return found
+
+
+def _asked_after(trace: Trace, items: I64, kernels: I64) -> Bools:
+    """Which of ``items`` the host launches after the last of ``kernels``; none of which nothing tells; (n,)."""
+    starts, launching, of_kernels = trace.slices.start, operation_of(trace, items), operation_of(trace, kernels)
+    of_kernels = of_kernels[of_kernels >= 0]
+    after: Bools = (launching >= 0) & (starts[launching] > starts[of_kernels].max(initial=0)) & (len(of_kernels) > 0)
+    return after
 
 
 def trains(facts: Facts) -> bool:

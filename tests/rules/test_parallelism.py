@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from cause import troubled
 from cause_jobs import JOB
+from device import COMMUNICATION_STREAM, COMPUTE_STREAM
 from jobs import by_id, measured
+from simulator import _Job
 from situations import Situation, Trouble
 from test_repetitions import Writer
 
+from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
-from npu_tui.rules.parallelism import PURPOSES, purposes
+from npu_tui.rules.parallelism import PURPOSES, purposes, unsplit
 from npu_tui.strings import words
 
 COMMUNICATION = 5003
@@ -208,3 +211,30 @@ def test_sums_of_tensor_parallelism_come_after_what_is_at_fault() -> None:
 def climbing(job: Situation) -> list[Finding]:
     """What shortens the step, in its order."""
     return [each for each in measured(job).findings.findings if each.gain_ns and each.severity in ("high", "medium")]
+
+
+def test_gradients_summed_after_the_pass_as_well_go_along_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What sums some gradients by hand when the pass is over loses as much, whatever the pass sums itself."""
+    job = replace(JOB, layers=6, kernel_ns=900_000, gradient_bytes=8_000_000, steps=3)
+    usual = measured(job)
+    backward = _Job._backward
+
+    def and_by_hand(run: _Job, reduce: bool) -> None:
+        backward(run, reduce)
+        for _ in range(6):
+            run._collective(run.main, "c10d::allreduce_", "allReduce", 60_000_000)
+        run._event(run.main, COMMUNICATION_STREAM, COMPUTE_STREAM)
+
+    monkeypatch.setattr(_Job, "_backward", and_by_hand)
+    late = measured(job)
+    before, longer = (_step_of(profile) for profile in (usual, late))
+    found = by_id(late.findings)["COMM.EXPOSED"]
+    assert found.gain_ns == pytest.approx(longer - before, rel=0.2)  # but for the last bucket, which nothing hides
+    assert "7 of 12 reductions" in words(found.detail)  # the last bucket of the pass is one of them
+    assert not unsplit(usual.facts[0])
+
+
+def _step_of(profile: Profile) -> float:
+    """How long a step is from the first kernel to the last one, ns."""
+    starts = profile.facts[0].repetitions
+    return float((starts[-1] - starts[0]) / (len(starts) - 1))
