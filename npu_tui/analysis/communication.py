@@ -8,7 +8,7 @@ those of its type and lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,16 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import NOTIFY_WAIT, exchange_kernels, group_slices, groups_of, plane_task
 
 ON_CHIP = "ON_CHIP"
+
+# What moves the data over each type of link; traces name the link, the rules the transport.
+_TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
+
+
+def transports_over(links: Sequence[str]) -> npt.NDArray[np.str_]:
+    """What moves the data over each of ``links``, and over the one of code -1; empty where that is not known."""
+    types = [link.partition("_")[0].upper() if link != ON_CHIP else "" for link in links]
+    return np.array([*(_TRANSPORT.get(kind, "") for kind in types), ""])
+
 
 _OTHER, _WAITING, _MOVING, _REMOTE = range(4)
 """Kinds of plane tasks, by name."""
@@ -66,6 +76,19 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
         args.collectives.size[args_row],
         slices.lane[item].astype(np.int64) if several else np.full(len(item), -1),
     )
+
+
+def planes_moving(trace: Trace, args: PlaneArgs, items: I64, transport: str) -> I64:
+    """Over how many planes each of the collectives ``items``, which are by start, moves data by ``transport``; (n,).
+
+    Planes move at the same time: the sum of their times is as many times as long.
+    """
+    owner, plane, item = owned_tasks(trace, items)
+    row = np.searchsorted(args.item, item)
+    moving = (transports_over(args.links)[args.link[row]] == transport) & (args.size[row] > 0)
+    planes = int(plane.max(initial=0)) + 1
+    used = np.unique(owner[moving] * planes + plane[moving]) // planes
+    return np.bincount(used, minlength=len(items)).astype(np.int64)
 
 
 class _Tasks(Struct, frozen=True):

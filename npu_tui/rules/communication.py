@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.communication import UNKNOWN, unknown_waits
+from npu_tui.analysis.communication import UNKNOWN, planes_moving, unknown_waits
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import A_PART, NAMED, NOTABLE, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
@@ -315,14 +315,18 @@ def data_sizes(facts: Facts) -> I64:
 def start_costs(facts: Facts) -> F64:
     """What each collective takes beside waiting for ranks and moving data, ns: the usual of its group and type; (n,).
 
-    It moves data for as long as communication.json says of its transports, one after another, else its tasks. 0 where
-    neither tells.
+    It moves data for as long as communication.json says of its transports, one after another, else its tasks. That file
+    sums what planes do at the same time. 0 where neither tells.
     """
     every, cost = facts.collectives, np.zeros(len(facts.collectives))
-    told = [(each.item, each.time) for each in facts.inputs.transfers() if each.transport in ("SDMA", "RDMA")]
-    item, time = np.array(told, np.int64).reshape(-1, 2).T
-    row = BySlice(every.item, np.arange(len(every))).of(item)
-    moving = np.maximum(every.timings.transit, summed(row[row >= 0], time[row >= 0], len(every)))
+    row_of, told = BySlice(every.item, np.arange(len(every))), np.zeros(len(every))
+    for transport in ("SDMA", "RDMA"):
+        rows = [(each.item, each.time) for each in facts.inputs.transfers() if each.transport == transport]
+        item, time = np.array(rows, np.int64).reshape(-1, 2).T
+        row = row_of.of(item)
+        planes = planes_moving(facts.trace, facts.inputs.planes(), every.item, transport)
+        told += summed(row[row >= 0], time[row >= 0], len(every)) / np.maximum(planes, 1)
+    moving = np.maximum(every.timings.transit, told)
     beside = (every.elapsed - np.maximum(every.waited, 0) - moving).clip(0)
     kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
     for equal in in_groups(np.where(moving > 0, kind, -1)):

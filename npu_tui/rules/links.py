@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.collectives import ranks_of_group
-from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks, peer_at
+from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks, peer_at, transports_over
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, Threshold
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
@@ -31,16 +31,6 @@ from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import whole_number
-
-# What moves the data over each type of link; traces name the link, the rules the transport.
-_TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
-
-
-def _served(links: Sequence[str]) -> npt.NDArray[np.str_]:
-    """What moves the data over each of ``links``, and over the one of code -1; empty where that is not known."""
-    types = [link.partition("_")[0].upper() if link != ON_CHIP else "" for link in links]
-    return np.array([*(_TRANSPORT.get(kind, "") for kind in types), ""])
-
 
 ALIGNMENT_BYTES = Threshold("alignment_bytes", 512)
 SMALL_PACKET_SHARE = Threshold("small_packet_share", 0.2)
@@ -116,7 +106,7 @@ def slow_links(facts: Facts) -> list[SlowLink]:
     """
     every, slices, moved = facts.collectives, facts.trace.slices, _transfers_in_window(facts)
     names = facts.inputs.planes().links
-    moved = moved.taken((moved.peer >= 0) & (moved.size >= LARGE_BYTES) & (_served(names) != "")[moved.link])
+    moved = moved.taken((moved.peer >= 0) & (moved.size >= LARGE_BYTES) & (transports_over(names) != "")[moved.link])
     speed, end = moved.size / moved.time, slices.end[moved.item]
     usual = speed.copy()
     for alike in in_groups(moved.owner * len(names) + moved.link):
@@ -194,7 +184,7 @@ def link(facts: Facts) -> Draft | None:
             (severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), items[unaligned].tolist())
         )
     for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
-        carried = moved.taken((_served(facts.inputs.planes().links) == kind)[moved.link])
+        carried = moved.taken((transports_over(facts.inputs.planes().links) == kind)[moved.link])
         small = carried.taken(carried.size < most * 1e6)
         share = len(small.item) / max(len(carried.item), 1)
         if share > limits[SMALL_PACKET_SHARE] and _matters(facts, small.item[slowly[small.owner]]):
@@ -325,7 +315,7 @@ def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
     """What each collective moves over SDMA in a nanosecond, GB/s; not-a-number where that is nothing; (n,)."""
     moved = facts.collectives.moved
     size, time = moved.sums(
-        len(facts.collectives), (_served(moved.links) == "SDMA")[moved.link] & (moved.transfer != 0)
+        len(facts.collectives), (transports_over(moved.links) == "SDMA")[moved.link] & (moved.transfer != 0)
     )
     speeds: npt.NDArray[np.float64] = np.where(time != 0, size / np.where(time, time, 1), np.nan)
     return speeds
@@ -334,7 +324,7 @@ def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
 def _sent_again(facts: Facts) -> list[int]:
     """Collectives in which RDMA took as long as it waits before it sends again."""
     every, least = facts.collectives, facts.limits[RETRANSMISSION_MS] * 1e6
-    long = (_served(every.moved.links) == "RDMA")[every.moved.link] & (every.moved.transfer >= least)
+    long = (transports_over(every.moved.links) == "RDMA")[every.moved.link] & (every.moved.transfer >= least)
     again = np.zeros(len(every), np.bool_)
     again[every.moved.owner[long]] = True
     collectives: list[int] = every.item[again & (every.elapsed >= least)].tolist()

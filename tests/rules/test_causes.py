@@ -17,14 +17,19 @@ from measured import profile_at
 from situations import Trouble
 from troubled import TROUBLED
 
+from npu_tui.analysis.collectives import Transfer
+from npu_tui.analysis.communication import owned_tasks
 from npu_tui.analysis.launches import operation_of
 from npu_tui.output.whatif import remedies
 from npu_tui.rules.blame import held_launches, launch_blocking
+from npu_tui.rules.communication import start_costs
 from npu_tui.rules.host_work import works
 from npu_tui.rules.inputs import Setup
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
+from npu_tui.trace.arrays import summed
 from npu_tui.trace.once import ValueCache
+from npu_tui.trace.transfers import plane_task
 
 #: One of each kind; ``python tests/causes.py`` tries all of them with many seeds.
 TRIED = (
@@ -145,6 +150,20 @@ def test_many_short_reductions_are_merged_not_split() -> None:
     before, after = (each.replays[0][1].recorded / split.steps for each in (profile, merged))
     assert first.gain_ns is not None
     assert 0.75 * (before - after) < first.gain_ns < 1.05 * (before - after)
+
+
+def test_a_file_that_sums_planes_tells_no_other_start_cost() -> None:
+    """communication.json adds up what planes move at the same time: no collective moves data for so long."""
+    profile = job("buckets")
+    facts = profile.facts[0]
+    every, slices = facts.collectives, facts.trace.slices
+    owner, _, item = owned_tasks(facts.trace, every.item)
+    moving = facts.names_where(lambda name: plane_task(name) in ("memcpy", "reduce_inline"))[slices.name[item]]
+    sums = summed(owner[moving], facts.length(item[moving]), len(every))
+    assert (sums > 2 * every.timings.transit).all()
+    rows = [Transfer("", item, 0, 0, "SDMA", 1.0, time, None, ()) for item, time in zip(every.item, sums, strict=True)]
+    told = start_costs(facts_of(profile, transfers=rows))
+    assert told == pytest.approx(start_costs(facts), rel=0.1)
 
 
 def test_what_is_said_of_late_ranks() -> None:

@@ -12,9 +12,10 @@ from msgspec import structs
 from test_repetitions import Writer
 from troubled import TROUBLED
 
+from npu_tui.analysis.communication import transports_over
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.limits import Thresholds
-from npu_tui.rules import affinity, links
+from npu_tui.rules import affinity
 from npu_tui.rules import find as finding
 from npu_tui.rules.compute import computing_is
 from npu_tui.rules.dispatch import stage_advice
@@ -203,7 +204,7 @@ def test_the_verdict_has_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) 
     [("HCCS", "SDMA"), ("HCCS_SW", "SDMA"), ("PCIE", "SDMA"), ("SIO", "SDMA"), ("ROCE", "RDMA"), ("ON_CHIP", None)],
 )
 def test_what_moves_the_data_over_a_link(link_type: str, transport: str | None) -> None:
-    assert links._served([link_type])[0] == (transport or "")
+    assert transports_over([link_type])[0] == (transport or "")
 
 
 @pytest.mark.parametrize(
