@@ -77,7 +77,7 @@ def test_the_current_directory_without_a_path(monkeypatch, capsys):
     assert main([]) == 0
     said = capsys.readouterr().out
     assert "Device time\n" in said
-    assert "Findings: none to start with\n" in said
+    assert "Findings: nothing to work on\n" in said
 
 
 def test_a_list_of_several_profiles_without_a_path(tmp_path, monkeypatch, capsys):

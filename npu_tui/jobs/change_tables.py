@@ -25,7 +25,7 @@ from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:
-    from npu_tui.jobs.against import RANKS_NAMED, JobComparison, RoleChange
+    from npu_tui.jobs.against import RoleChange
     from npu_tui.rules.model import Finding
 
 _NAMES = (*TIMES, "part")

@@ -22,7 +22,7 @@ from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
 from npu_tui.rules.model import Evidence, Finding
-from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, severity_of
+from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, sentences, severity_of
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
@@ -412,14 +412,16 @@ def _uneven(job: Job) -> list[Finding]:
     most, fewest = int(more.sum(axis=1).argmax()), int(work.mean(axis=1).argmin())
     args: dict[str, object] = {"rank": job.ranks[most].rank, "time": float(work[most].mean())}
     args |= {"mean": float(mean[most].mean()), "other": job.ranks[fewest].rank, "less": float(work[fewest].mean())}
-    longer = job.beside[most].more
-    args |= {"kinds": [message("job.uneven.kind", type=kind, time=held.each(time)) for kind, time in longer]}
     turns = int(np.count_nonzero(more.argmax(axis=0) == most)) < NEARLY_ALL * len(names)
     above = np.flatnonzero((more > LITTLE * mean).any(axis=1)).tolist()
     how = "_turns" if turns else "_known" if known else ""
     codes = f"job.uneven.title{'_turns' * turns}", f"job.uneven.detail{how}"
     ranks, places = tuple(job.ranks[place].rank for place in above), _evidence(job, job.ranks[most].rank)
-    return [priced("RANK.WANDER" if turns else "RANK.SLOW", codes, ranks, gain, held, places, **args)]
+    found = priced("RANK.WANDER" if turns else "RANK.SLOW", codes, ranks, gain, held, places, **args)
+    kinds = [message("job.uneven.kind", type=kind, time=held.each(time)) for kind, time in job.beside[most].more]
+    what = message("job.uneven.more", rank=job.ranks[most].rank, kinds=kinds) if how == "_known" and kinds else ""
+    even = all(each.card is not None and each.card < SLOW_CARD for each in job.beside)
+    return [replace(found, detail=sentences(what, message("job.uneven.even") if even else "", found.detail))]
 
 
 def _stays(job: Job) -> F64:

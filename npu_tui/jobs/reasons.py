@@ -53,8 +53,8 @@ def beside_peers(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> lis
     for places in same.values():
         if len(places) > 1:
             every = [ranks[place] for place in places]
-            cards, hosts = ([getattr(profile, name) for profile in every] for name in ("paces", "host_paces"))
-            usual, of_host, by_type = _usual(cards), _usual(hosts), [_by_type(paces) for paces in cards]
+            usual, of_host = _usual([each.paces for each in every]), _usual([each.host_paces for each in every])
+            by_type = [_by_type(profile.paces) for profile in every]
             of_type = {kind: median_low([times[kind] for times in by_type]) for times in by_type for kind in [*times]}
             clocks = [profile.clock for profile in every if profile.clock is not None]
             clock = median_high(clocks) if clocks else None

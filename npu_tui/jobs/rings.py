@@ -41,8 +41,10 @@ def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[Fl
     rings = []
     for kind, used in sorted(by_type.items()):
         following: dict[int, set[int]] = defaultdict(set)
+        links_from: dict[int, list[Link]] = defaultdict(list)
         for link in used:
             following[link.source].add(link.target)
+            links_from[link.source].append(link)
         left = set(following)
         while left:
             start = at = min(left)
@@ -53,9 +55,8 @@ def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[Fl
                 (at,) = following[at]
             left.discard(start)
             inside, between = list[float](), list[float]()
-            for link in used:
-                if link.source in ring:
-                    (inside if host_of.get(link.source) == host_of.get(link.target) else between).append(link.speed)
+            for link in (link for rank in ring for link in links_from[rank]):
+                (inside if host_of.get(link.source) == host_of.get(link.target) else between).append(link.speed)
             count = len({host_of.get(rank) for rank in ring})
             of_host = len(ring) // max(count, 1)
             if at == start and of_host >= _FEWEST_IN_HOST and inside and between:
@@ -111,12 +112,17 @@ def spread_findings(job: Job) -> list[Finding]:
     host_of = {rank: number for number, host in enumerate(job.hosts) if host.known for rank in host.ranks}
     own = [link.speed for link in job.links if host_of.get(link.source, -1) == host_of.get(link.target, -2)]
     keep: dict[tuple[str, str], float] = {}
-    spread, speeds = list[Group](), [0.0, 0.0]
+    spread, told = list[Group](), [0.0, 0.0]  # the speeds of the first one
+    links_from: dict[int, list[Link]] = defaultdict(list)
+    for link in job.links:
+        links_from[link.source].append(link)
     for group in job.groups if job.length else ():
-        hosts = len({host_of.get(rank) for rank in group.ranks})
-        links = [link for link in job.links if {link.source, link.target} <= {*group.ranks} <= {*host_of}]
+        if group.kind != "tp" or not host_of.keys() >= {*group.ranks}:
+            continue
+        hosts, members = len({host_of[rank] for rank in group.ranks}), {*group.ranks}
+        links = [link for rank in sorted(members) for link in links_from[rank] if link.target in members]
         network = [link for link in links if host_of[link.source] != host_of[link.target] and link.transport == "RDMA"]
-        if group.kind != "tp" or not network:
+        if not network:
             continue
         spread.append(group)
         for kind in {link.type for link in network} if own else ():
@@ -128,13 +134,14 @@ def spread_findings(job: Job) -> list[Finding]:
             # Without any in a host a ring over the hosts moves all but one part of S.
             alone = sizes[1] / hosts if near else sizes[0] / (hosts - 1) * hosts / len(group.ranks)
             keep[group.name, kind] = alone / speeds[1] / (sizes[0] / speeds[0] + sizes[1] / speeds[1])
+            told = told if any(told) else speeds
     if not spread:
         return []
     first, held = spread[0], Held.of_steps(job.length, job.steps)
     most = min((sum(step.exposed for step in each.steps) for each in job.ranks if each.steps), default=0)
     gain = min(_transfers_saved(job, keep), most)
     args: dict[str, object] = {"ranks": [*first.ranks[:8]], "count": len(spread)}
-    args |= {"hosts": len({host_of[rank] for rank in first.ranks}), "speed": speeds[0], "usual": speeds[1]}
+    args |= {"hosts": len({host_of[rank] for rank in first.ranks}), "speed": told[0], "usual": told[1]}
     ranks = tuple(sorted({rank for group in spread for rank in group.ranks}))
     if not keep:
         return [noted("GROUP.HOSTS", ("job.spread.bare", "job.spread.unpriced"), ranks, "medium", **args)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,24 +177,40 @@ def test_a_ring_over_all_hosts_is_told_with_what_all_links_would_take(target, fo
         assert each.gain_ns == pytest.approx((1 - keep) * steps * took, rel=0.01)
 
 
-@pytest.mark.parametrize(("near", "keep"), [(True, 16.0 / 20.0 / (32.0 / 20.0 + 16.0 / 5.0)), (False, None)])
-def test_a_tensor_group_over_two_hosts_costs_what_it_sends_over_the_network(near: bool, keep: float | None):
-    ms, took, steps = 1_000_000, 10_000_000, 3
-    ranks = []
-    for rank in range(4):
-        links = [LinkUse(rank, (rank + 2) % 4, "RDMA", "allReduce", 16.0, 5.0)]
+def spread_ranks(speeds: Sequence[float], near: bool, took: int, steps: int) -> list[RankProfile]:
+    """Tensor groups of four ranks on two hosts each; the n-th sends between its hosts at ``speeds[n]`` GB/s."""
+    ms, ranks = 1_000_000, []
+    for rank in range(4 * len(speeds)):
+        first, place = rank // 4 * 4, rank % 4
+        links = [LinkUse(rank, first + (place + 2) % 4, "RDMA", "allReduce", 16.0, speeds[rank // 4])]
         links += [LinkUse(rank, rank ^ 1, "HCCS", "allReduce", 32.0, 20.0)] if near else []
         begins = [EPOCH + step * 60 * ms + 50 * ms for step in range(steps)]
+        group = str(77 + rank // 4)
         calls = [
-            RecordedCall("77", "allReduce", f"hcom_allReduce__077_{step}_1", str(step), step, start, start + took)
+            RecordedCall(group, "allReduce", f"hcom_allReduce__0{group}_{step}_1", str(step), step, start, start + took)
             for step, start in enumerate(begins)
         ]
         ranks.append(
             RankProfile(rank, Path(f"rank{rank}"), "trace", boot=EPOCH + rank // 2 * 10**12, counter=0,
                         host_name=f"node{rank // 2}", calls=tuple(calls), links=tuple(links),
-                        groups={"tp": (0, 1, 2, 3)},
+                        groups={"tp": tuple(range(first, first + 4))},
                         steps=tuple(StepTime(str(step), 50 * ms, took, 0, 60 * ms) for step in range(steps)))
         )  # fmt: skip
+    return ranks
+
+
+def test_the_speeds_of_spread_groups_are_those_of_the_group_that_is_named():
+    job = Job(Path("job"), spread_ranks([5.0, 2.0], True, 10_000_000, 3))
+    (found,) = (each for each in job_findings(job) if each.id == "GROUP.HOSTS")
+    assert "the tensor group of ranks 0, 1, 2 and 3 " in words(found.title)
+    assert "at 5.00 GB/s; within one host (20.00 GB/s)" in words(found.title)
+    assert found.ranks == tuple(range(8))
+
+
+@pytest.mark.parametrize(("near", "keep"), [(True, 16.0 / 20.0 / (32.0 / 20.0 + 16.0 / 5.0)), (False, None)])
+def test_a_tensor_group_over_two_hosts_costs_what_it_sends_over_the_network(near: bool, keep: float | None):
+    took, steps = 10_000_000, 3
+    ranks = spread_ranks([5.0], near, took, steps)
     (found,) = (each for each in job_findings(Job(Path("job"), ranks)) if each.id == "GROUP.HOSTS")
     assert words(found.title).startswith("the tensor group of ranks 0, 1, 2 and 3 is spread over 2 hosts: ")
     assert found.gain_ns == (None if keep is None else pytest.approx((1 - keep) * steps * took, rel=0.01))

@@ -118,3 +118,12 @@ def test_the_same_kernels_now_and_then_longer_are_no_work():
     steps = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
     found = first(job_of({1: 6 * MS}, steps=steps))
     assert words(found.title).startswith("rank 1 is slow")
+
+
+def test_uneven_work_beside_a_slow_card_clears_no_device():
+    more = (*USUAL, Pace("FlashAttentionScore", "4,64", 32, STEPS * 9 * MS))
+    steps = {rank: steps_of({1: 19 * MS, 2: 11 * MS}.get(rank, 10 * MS)) for rank in range(4)}
+    for times, cleared in ((1.0, True), (1.1, False)):
+        found = first(job_of({1: 9 * MS, 2: 1 * MS}, paces={1: more, 2: longer(times)}, steps=steps))
+        assert "FlashAttentionScore 9.000 ms a step more" in words(found.detail)
+        assert ("no device is slow" in words(found.detail)) == cleared
