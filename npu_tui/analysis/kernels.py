@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import ENOUGH, SIGMAS
 from npu_tui.trace.arrays import F64, I64, Bools, distinct
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import CORE_CLOCK, Counters, Trace
 from npu_tui.trace.text import LONGEST, decimal_number
 
 SIZES = {
@@ -505,3 +505,13 @@ def sides_of_shapes(text: str | None) -> list[list[int]]:
     """The sides of every shape of ``4096,1,2048;;2048,2048``; empty ones are inputs that are not there."""
     shapes = [[side.strip() for side in shape.split(",") if side.strip()] for shape in (text or "").split(";")]
     return [[int(side) for side in shape] if all(map(str.isdecimal, shape)) else [] for shape in shapes]
+
+
+def core_clock(counters: Counters, end: I64, duration: I64) -> float | None:
+    """The mean clock of the AI cores while kernels run that ``end`` after ``duration``, ns (n,); MHz.
+
+    Each kernel counts by its length and has the clock at its end, the lowest of all devices. What the clock is while
+    nothing runs does not count. None without samples or without kernels.
+    """
+    clocks = [clock for _, clock in counters.at(CORE_CLOCK, end)]
+    return float(np.average(np.min(clocks, axis=0), weights=duration)) if clocks and duration.any() else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.kernels import core_clock
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.kernels import GroupChange
@@ -18,7 +19,6 @@ from npu_tui.rules.rule import priced_change
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import difference, inside, union
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import CORE_CLOCK
 from npu_tui.trace.text import printable
 
 _NONE = np.zeros(0, np.int64)
@@ -345,16 +345,11 @@ def _frequency(comparison: ProfileComparison) -> Iterator[Finding]:
 
 
 def _mean_clock(side: MeasuredSide) -> float | None:
-    """The mean recorded clock of the cores in the compared steps, MHz; None where none is recorded."""
-    counters = side.trace.counters
-    values: list[float] = []
-    for series in counters.series:
-        if series.name.startswith(CORE_CLOCK):
-            samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
-            time = counters.time[samples]
-            inside = (time >= side.windows[0].start) & (time <= side.windows[-1].end)
-            values += counters.value[samples][inside if inside.any() else slice(None)].tolist()
-    return sum(values) / len(values) if values else None
+    """The mean clock of the AI cores under the kernels of the compared steps, MHz; None where none is recorded."""
+    if side.of_tables:
+        return None  # no trace, which has the samples
+    kernels = side.kernels
+    return core_clock(side.trace.counters, side.trace.slices.end[kernels.item], kernels.duration)
 
 
 def _configuration(comparison: ProfileComparison) -> Iterator[Finding]:

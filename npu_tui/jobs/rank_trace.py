@@ -27,7 +27,7 @@ from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, Pace, exchanging, paces, routed_rows
-from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.kernels import core_clock
 from npu_tui.analysis.launches import dequeued_launches, enqueue_of
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
@@ -62,7 +62,7 @@ from npu_tui.trace.arrays import BySlice, in_groups
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import CORE_CLOCK, Trace, bulk_of
+from npu_tui.trace.model import Trace, bulk_of
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
 
@@ -205,7 +205,7 @@ def _with_paces(profile: RankProfile, measured: Profile) -> RankProfile:
         experts=tuple(_since_1970(measured)),
         paces=paces(kernels, expert_layers_of(measured)),
         host_paces=_host_paces(measured),
-        clock=_clock(measured.trace, kernels),
+        clock=core_clock(measured.trace.counters, kernels.start + kernels.duration, kernels.duration),
         routed=routed_rows(kernels),
     )
 
@@ -217,14 +217,6 @@ def _host_paces(profile: Profile) -> tuple[Pace, ...]:
     return tuple(
         Pace(row.name, row.level, row.count, round(time * row.count)) for row, time in zip(calls, usual, strict=True)
     )
-
-
-def _clock(trace: Trace, kernels: KernelTable) -> float | None:
-    """The clock of the AI cores by the samples of all devices, MHz, each kernel by its length; None without samples."""
-    clocks = [clock for _, clock in trace.counters.at(CORE_CLOCK, kernels.start + kernels.duration)]
-    if not clocks or not kernels.duration.any():
-        return None
-    return float(np.average(np.min(clocks, axis=0), weights=kernels.duration))
 
 
 def _since_1970(profile: Profile) -> Iterator[ExpertPass]:

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from measured import profile_at
+from msgspec import structs
 from pairs import (
     BASE,
     SlowLine,
@@ -23,6 +24,7 @@ from workload import LAYER, Kernel, Operator
 from npu_tui.compare.differences import differences
 from npu_tui.compare.picture import DrawnSteps
 from npu_tui.output.compare_report import compared as typed
+from npu_tui.trace.model import CORE_CLOCK, Counters
 
 _HOST = replace(BASE, kernel_ns=18_000, host_op_ns=90_000)
 
@@ -225,3 +227,24 @@ def test_long_steps_that_come_again_are_no_outliers():
     once = compared(profile(base), profile(replace(base, stalled_step=5, stall_ns=90_000_000)))
     assert [why for _, why in once.new.sample.left_out] == ["first", "outlier"]
     assert abs(once.step.delta) < 1_000_000
+
+
+def test_a_clock_that_falls_while_nothing_runs_is_no_difference():
+    base, new = profile(BASE), profile(replace(BASE, seed=2))
+    for lowest, differs in ((800.0, True), (1_800.0, False)):
+        idle = _with_clocks(new, running=lowest)
+        found = [each for each in differences(compared(base, idle)) if each.id == "DIFF.FREQ"]
+        assert bool(found) == differs
+        assert not found or found[0].title.args == {"base": 1_800.0, "new": 800.0}
+
+
+def _with_clocks(profile, running):
+    """``profile`` with cores that have the clock ``running`` at the ends of kernels, and 800 MHz between them, MHz."""
+    copied = profile_at(profile.source.path)
+    kernels = copied.kernel_table
+    end = np.unique(kernels.start + kernels.duration)
+    time = np.sort(np.concatenate((end, end + 1)))
+    value = np.where(np.isin(time, end), running, 800.0)
+    (series,) = [each for each in copied.trace.counters.series if each.name == CORE_CLOCK]
+    copied.trace.counters = Counters(time, value, np.array([0, len(time)]), [structs.replace(series, index=0)])
+    return copied
