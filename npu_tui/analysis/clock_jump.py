@@ -17,7 +17,7 @@ from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
 
-_LEAST_NS = 10_000_000  # a launch is never so long on its way
+_LEAST_NS = 10_000_000  # a launch is never so long on its way; of a trace beyond 10 s ``_DRIFT`` is more
 _DRIFT = 1e-3  # clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)
 _SHARE = 0.25  # so many of those after a jump show it; the others wait on the device for longer than the jump is
 _IDLE_NS = 10_000  # a device that is idle for less goes from one task to the next, and waits for no launch
@@ -47,16 +47,16 @@ class _ThreadLaunches(Struct, frozen=True):
         return self.start - self.source
 
     def taken(self, chosen: I64) -> _ThreadLaunches:
-        """Those at ``chosen``, in this order."""
+        """The launches at ``chosen``, in this order."""
         return _ThreadLaunches(self.source[chosen], self.start[chosen], self.idle_since[chosen], self.stream[chosen])
 
     def waited(self, least: int) -> Bools:
-        """Which of them an idle device left waiting for ``least`` ns, if the clocks are one; (n,)."""
+        """Which launches an idle device left waiting for ``least`` ns or longer, if the clocks are one; (n,)."""
         waited: Bools = (self.start - self.idle_since >= _IDLE_NS) & (self.idle_since - self.source >= least)
         return waited
 
     def overtaken(self) -> I64:
-        """By how much each was launched before what its stream had already run, 0 if it was not; (n,)."""
+        """By how much each was launched before what its stream had already run, ns, 0 if it was not; (n,)."""
         order = np.argsort(self.stream, kind="stable")
         begun = np.append(True, np.diff(self.stream[order]) != 0)
         apart = (np.cumsum(begun) - 1) * (int(np.ptp(self.source)) + 1)  # streams one after another on one axis

@@ -295,6 +295,7 @@ def _literal(raw: msgspec.Raw) -> str:
 
 
 def _microseconds(text: str) -> float:
+    """The duration in ``text``, us; ``NO_DURATION`` where there is none, not-a-number where it is no number."""
     if not text or text == "null":
         return NO_DURATION
     try:

@@ -447,6 +447,7 @@ def _owners_table(report: Compared) -> Table:
 
 
 def _lines_table(report: Compared) -> Table:
+    """The lines of code whose lost time differs, with that of both sides per step."""
     return rendered(
         tables.LINES,
         [row for row in report.lines if row.delta_us],

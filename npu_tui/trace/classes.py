@@ -334,6 +334,7 @@ def _host_class(category: str, name: str) -> OpClass:
 
 
 def _device_class(kind: LayerKind, name: str) -> OpClass:
+    """The class of a task called ``name`` on a device, in its streams or in the lanes of a group (communication)."""
     if _DEVICE_WAIT.search(name):
         return OpClass.WAIT
     if kind == "communication":

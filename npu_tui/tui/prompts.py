@@ -145,6 +145,7 @@ class Querying:
     """Asks in ``prompt`` for a query; ``answer`` shows what comes of it."""
 
     def __init__(self, prompt: Prompt, answer: Callable[[str], None]) -> None:
+        """``answer`` is called with each query that is asked."""
         self._prompt, self._answer = prompt, answer
         self._asked: list[str] = []
         self._past = 0

@@ -49,6 +49,7 @@ def ladder(name: str) -> list[str]:
 
 
 def _shorter_names(name: str) -> list[str]:
+    """Shorter forms of ``name``, longest first, by the writer that its pattern tells; empty for any other name."""
     if match := _SOURCE.match(name):
         return [f"{match['function']} {match['file']}:{match['line']}", match["function"]]
     if match := _BUILT_IN.match(name):

@@ -131,6 +131,7 @@ def find_ticks(viewport: Viewport) -> Ticks:
 
 
 def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
+    """Ticks at the multiples of ``step`` ns in view, ``exponent`` the power of ten in it, each with its label."""
     first = -(-viewport.start // step)
     last = (viewport.end - 1) // step
     times = np.arange(first, last + 1, dtype=np.int64) * step
