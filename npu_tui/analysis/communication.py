@@ -20,6 +20,7 @@ from npu_tui.analysis.limits import (
     ALMOST_ALL,
     FEWEST_EQUALS,
     HALF,
+    LITTLE,
     LONG_NS,
     MORE_THAN_ONE,
     NEARLY_ALL,
@@ -291,14 +292,18 @@ _FAST = 90.0
 
 
 def faltering(speed: F64) -> Bools | None:
-    """Which of the equal transfers over one link, by their ``speed`` (n,), find it far slower than the others do.
+    """Which of the equal transfers over one link, by their ``speed`` (n,), GB/s, are far slower than the others.
 
-    None where fewer than two do, or nearly all: then the link is as fast as it ever is.
+    None where fewer than two are, or nearly all: then the link is as fast as it ever is. None, too, where they take
+    little of the time of all beyond the usual: of thousands of transfers some are always slow.
     """
-    if len(speed) < FEWEST_EQUALS:
+    if len(speed) < FEWEST_EQUALS or not (speed > 0).all():
         return None
     slow: Bools = speed < HALF * np.percentile(speed, _FAST)
-    return slow if MORE_THAN_ONE <= int(slow.sum()) <= NEARLY_ALL * len(speed) else None
+    if not MORE_THAN_ONE <= int(slow.sum()) <= NEARLY_ALL * len(speed):
+        return None
+    beyond = 1 / speed[slow] - 1 / np.median(speed[~slow])  # as long as for equal sizes
+    return slow if beyond.sum() >= LITTLE * (1 / speed).sum() else None
 
 
 UNKNOWN = -1

@@ -70,9 +70,8 @@ def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[Fl
 def ring_findings(job: Job) -> list[Finding]:
     """Collectives over several hosts whose ranks all send through one link, while the others of their host are idle."""
     findings, held = [], Held.of_steps(job.length, job.steps)
-    most = min((sum(step.exposed for step in each.steps) for each in job.ranks if each.steps), default=0)
     for ring in flat_rings(job.links, [host.ranks for host in job.hosts]):
-        gain = min(in_less(job, ring.ranks, ring.type, ring.keep), most)
+        gain = min(in_less(job, ring.ranks, ring.type, ring.keep), _most_saved(job))
         if not job.length or gain < SEVERITY_MEDIUM.default * job.length:
             continue
         hosts = sum(not {*host.ranks}.isdisjoint(ring.ranks) for host in job.hosts)
@@ -95,6 +94,11 @@ def in_less(job: Job, ranks: Sequence[int], kind: str, keep: float) -> int:
     """
     groups = {group.name for group in job.groups if {*ranks} <= {*group.ranks}}
     return _transfers_saved(job, {(group, kind): keep for group in groups})
+
+
+def _most_saved(job: Job) -> int:
+    """The most that shorter transfers save, ns: the exposed communication of the rank with least; 0 where unknown."""
+    return min((sum(step.exposed for step in each.steps) for each in job.ranks if each.steps), default=0)
 
 
 def _transfers_saved(job: Job, keep: Mapping[tuple[str, str], float]) -> int:
@@ -138,8 +142,7 @@ def spread_findings(job: Job) -> list[Finding]:
     if not spread:
         return []
     first, held = spread[0], Held.of_steps(job.length, job.steps)
-    most = min((sum(step.exposed for step in each.steps) for each in job.ranks if each.steps), default=0)
-    gain = min(_transfers_saved(job, keep), most)
+    gain = min(_transfers_saved(job, keep), _most_saved(job))
     args: dict[str, object] = {"ranks": [*first.ranks[:8]], "count": len(spread)}
     args |= {"hosts": len({host_of[rank] for rank in first.ranks}), "speed": told[0], "usual": told[1]}
     ranks = tuple(sorted({rank for group in spread for rank in group.ranks}))

@@ -34,6 +34,7 @@ from npu_tui.trace.snapshot import (
     BEFORE,
     MEMORY,
     NEVER,
+    PLACELESS,
     SEGMENTS_PID,
     Action,
     AllocatorEvents,
@@ -139,7 +140,7 @@ class _SnapshotReading:
         failed = np.flatnonzero(action == Action.oom)
         if len(failed):
             address[failed] = entries.numbers("device_free", -1)[0][failed]
-        placed |= action >= Action.oom  # these need no address
+        placed |= np.isin(action, PLACELESS)
         kept |= action == Action.annotate
         kept &= placed & (action >= 0) & (size < _TOO_LARGE)
         self.odd[_EVENT] += int(np.count_nonzero((action >= 0) & ~kept))

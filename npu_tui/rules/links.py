@@ -303,7 +303,7 @@ def all_links(facts: Facts) -> Draft | None:
 def is_small_buffer(value: str) -> bool:
     """Whether ``value`` of HCCL_BUFFSIZE, in MB, is below what it is where nobody sets it."""
     number = whole_number(value)
-    return number is not None and number < _BUFFER_MB
+    return number is not None and 0 < number < _BUFFER_MB
 
 
 def _matters(facts: Facts, items: I64) -> bool:

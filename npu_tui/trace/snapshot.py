@@ -31,6 +31,8 @@ Action = IntEnum(
 """What the allocator can do, as ``AllocatorEvents.action`` says."""
 TAKEN, GIVEN_BACK = (Action.segment_alloc, Action.segment_map), (Action.segment_free, Action.segment_unmap)
 """What takes memory from the device, and what gives it back."""
+PLACELESS = Action.oom, Action.snapshot, Action.workspace_snapshot, Action.annotate
+"""What happens at no address."""
 
 State = IntEnum("State", "active_allocated active_pending_free inactive", start=0)
 """The states of a block, as ``SegmentBlocks.state`` says."""
