@@ -1,10 +1,9 @@
-"""The files beside a trace, read: CSV tables, JSON documents, and the settings of the profiler.
+"""The files beside a trace, read: CSV tables, JSON documents, settings of the profiler, a recording of the scheduler.
 
 ``companion_schema`` says which tables there are, ``communication`` what the files on collectives hold.
 
-The recording of the scheduler beside a profile: where it lies, on which clock, and whose threads are in it.
-
-msprof writes ``start_info`` {clockMonotonicRaw ns, collectionTimeBegin us}, torch_npu the end of its run by
+Of a recording of the scheduler (ftrace) it is told where it lies, on which clock, and whose threads are in it: msprof
+writes ``start_info`` {clockMonotonicRaw ns, collectionTimeBegin us}, torch_npu the end of its run by
 CLOCK_MONOTONIC into ``profiler_info_<rank>.json``; ``pid_mapping.json`` is of MindStudio Insight's recorder.
 """
 

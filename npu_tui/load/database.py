@@ -1,13 +1,12 @@
-"""A profiler database to a ``Trace``: which tables are read in which order, and what is shown meanwhile.
+"""A profiler database to a ``Trace``: which tables are read in which order; and records of msMonitor, as a database.
 
 ``TASK``, ``COMMUNICATION_OP`` and ``OVERLAP_ANALYSIS`` make the lanes of the device, ``PYTORCH_API``, ``CANN_API`` and
 others those of the host, tables with timestamps the counters; ``database_device`` and ``database_host`` read them. What
 else a profile holds lies in the same file, and is read by ``database_companions``.
 
-Records of MSPTI that msMonitor wrote as lines of JSON, read as its database.
-
-The records and the rows of the database are made of the same structs (``JsonlProcessManager`` and ``DBProcessManager``
-of https://gitcode.com/Ascend/msmonitor): the lines are put into such a database, a private one, and that is read.
+msMonitor writes records of MSPTI as lines of JSON, too. They and the rows of its database are made of the same structs
+(``JsonlProcessManager`` and ``DBProcessManager`` of https://gitcode.com/Ascend/msmonitor): the lines are put into such
+a database, a private one, and that is read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kernels of a profile with their rows of kernel_details and l2_cache, joined once by ``CompanionTables``.
 
-The recording of the scheduler beside a profile, put on its clock, and what it says of late launches.
+Who had the CPU while launches were late, by the recording of the scheduler beside a profile, put on its clock.
 """
 
 from __future__ import annotations

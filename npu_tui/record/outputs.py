@@ -1,4 +1,4 @@
-"""The profiles that a recording leaves below a folder, and how far each has come.
+"""The profiles that a recording leaves below a folder: how far each has come, and the analysis of raw ones.
 
 A rank of torch_npu writes ``<host>_<pid>_<time>_ascend_pt`` with ``FRAMEWORK`` and ``PROF_*``;
 ``profiler_info_<rank>.json`` comes when all is recorded. Its analysis makes ``ASCEND_PROFILER_OUTPUT`` empty first and
@@ -6,10 +6,9 @@ puts ``analyse.done`` there at its end, also where a part of it failed; before 2
 not change any more is complete (``torch_npu/profiler/analysis/_profiling_parser.py``). MindSpore writes
 ``..._ascend_ms`` likewise, one folder below ``rank<rank>_start<step>_stop<step>``.
 
-Runs the analysis of raw profiles: the command of their profiler, one after the other, with what it is doing.
-
-torch_npu and MindSpore: ``analyse`` of their profiler, which needs ``msprof`` of CANN on the PATH; ``msprof
---export=on``; ``msserviceprofiler parse``. An analysis needs no NPU.
+Raw profiles are analysed one after the other by the command of their profiler: for torch_npu and MindSpore ``analyse``
+of their profiler, which needs ``msprof`` of CANN on the PATH; ``msprof --export=on``; ``msserviceprofiler parse``. An
+analysis needs no NPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records an inference service: over HTTP, vLLM and SGLang, or through the file of msServiceProfiler.
+"""Records an inference service over HTTP (vLLM, SGLang) or the file of msServiceProfiler, any job through dynolog.
 
 HTTP without redirects or proxies, and answers of a bounded size. vLLM has ``POST /start_profile`` and
 ``/stop_profile`` where it was started with ``--profiler-config``
@@ -11,11 +11,9 @@ of each process looks at its time of change: ``enable`` 1 starts, 0 stops. On it
 profiler writes ``enable`` 0 back: then it has ended. A recording is a folder of ``prof_dir`` with a database of each
 process, ``ms_service_*.db``: ``msserviceprofiler parse`` makes tables.
 
-Records a job through msMonitor's daemon, dynolog (https://gitcode.com/Ascend/msmonitor).
-
-It listens on TCP port 1778: four bytes of length in the order of the machine, then JSON, both ways. ``getStatus`` names
-the current step and the state of a recording, ``setKinetOnDemandRequest`` asks for one. With TLS a folder holds
-``ca.crt`` and the certificate and key of the client.
+dynolog is msMonitor's daemon (https://gitcode.com/Ascend/msmonitor). It listens on TCP port 1778: four bytes of length
+in the order of the machine, then JSON, both ways. ``getStatus`` names the current step and the state of a recording,
+``setKinetOnDemandRequest`` asks for one. With TLS a folder holds ``ca.crt`` and the certificate and key of the client.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""A grid as ANSI text: one string per row with escape sequences only where the look changes from cell to cell.
-
-Sets of characters for terminals, and the replacement of each character in them.
+"""A grid as ANSI text: a string per row, escape sequences where the look changes, characters that the terminal has.
 
 Nearly all block and line glyphs have the East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese
 may draw them two cells wide, which shifts every column after them. ``safe`` uses neutral characters (braille, ``▐``)
 instead, and ``ascii`` only ASCII. A replacement has the same width, so the layout does not depend on the set.
 
-A screen without colour: shapes, textures and reverse video replace the inks.
+On a screen without colour shapes, textures and reverse video replace the inks.
 """
 
 from __future__ import annotations
