@@ -20,10 +20,10 @@ from npu_tui.analysis.calls import (
     is_memory_call,
     profiler_work,
 )
-from npu_tui.analysis.code_lines import own_lines, user_line
+from npu_tui.analysis.code_lines import user_line
 from npu_tui.analysis.device import HOST
-from npu_tui.analysis.launches import Around, enqueue_of, launch_delays, operation_of
-from npu_tui.analysis.limits import A_PART, COPY_NS, ENOUGH, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES
+from npu_tui.analysis.launches import Around, enqueue_of, launch_delays
+from npu_tui.analysis.limits import A_PART, ENOUGH, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.analysis.owners import owners as owners_of
 from npu_tui.analysis.path import Owner, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
@@ -36,7 +36,6 @@ from npu_tui.rules.blame import (
     compile_calls,
     late_behind_collectives,
     sync_calls,
-    waited_copies,
 )
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.cpu import thief
@@ -51,6 +50,7 @@ from npu_tui.rules.inputs import (
     together,
     without,
 )
+from npu_tui.rules.one_stretch import in_one_stretch, whole_stretches
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -67,6 +67,7 @@ from npu_tui.rules.rule import (
     severity_of,
 )
 from npu_tui.rules.told_path import owner_text, path_owners, short_call
+from npu_tui.rules.work_on_copies import read_before, right_before, sent_after
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import FRAME, phase_of
 from npu_tui.trace.intervals import covered_within, touches, union
@@ -130,7 +131,9 @@ def stops_within(facts: Facts, owner: Owner) -> Literal["", "once", "read"]:
     work = covered_within(*span, slices.start[equal], slices.end[equal])
     if int(np.count_nonzero(work <= NOTABLE * work.max(initial=0))) >= A_PART * len(equal):
         return "once"
-    read = owner.name in READING_OPERATIONS and len(_right_before(facts, owner.change)) >= NEARLY_ALL * len(span[0])
+    read = owner.name in READING_OPERATIONS and len(
+        right_before(facts, span_of(facts, owner.change))
+    ) >= NEARLY_ALL * len(span[0])
     return "read" if read else ""
 
 
@@ -313,13 +316,14 @@ def work_behind_peers(facts: Facts) -> tuple[Draft, ...]:
 
 
 def _by_line(facts: Facts, owners: tuple[Owner, ...]) -> list[Owner]:
-    """``owners`` with those below one call of a line as one, and the operators of a line: they are what it does.
+    """``owners`` with those below one call of a line as one, and operators of a line or stretch: they are what it does.
 
     A call that computes on the device does more than its host is held up by: those below it stay apart.
     """
     same: dict[object, list[Owner]] = {}
+    stretch = in_one_stretch(facts, owners)
     for number, owner in enumerate(owners):
-        key: object = number
+        key: object = stretch.get(number, number)
         if owner.where is not None and "::" in owner.name:
             key = owner.where, owner.thread, owner.calls[1:]
         elif calls := _calls_of_line(owner)[1:]:
@@ -350,14 +354,18 @@ def _as_one(facts: Facts, owners: list[Owner]) -> Owner:
         change |= facts.without_calls(items) | Change(waits=frozenset(waits.tolist()))
         if met is not None and len(met) and facts.replay is not None:
             change |= Change(tasks=(TaskCut(met),), in_time=facts.replay.late, at=frozenset(met.tolist()))
+    elif owners[0].where is None:
+        every = works(facts).items()
+        others = tuple(owner for rule, own in every if rule not in ("HOST.WORK", "HOST.PAUSE") for owner in own)
+        change = whole_stretches(facts, change, together(*(cut.span for cut in change_of(others).host), NOTHING))
     items, time = np.sort(np.concatenate([owner.items for owner in owners])), sum(owner.on_path for owner in owners)
     return replace(owners[0], name=name, calls=calls, change=change, items=items, on_path=time)
 
 
 def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     change = owner.change or NO_CHANGE
-    read = _read_before(facts, owner, change)
-    sent = _sent_after(facts, owner, change) if len(read) else read
+    read = read_before(facts, owner, span_of(facts, change))
+    sent = sent_after(facts, owner, span_of(facts, change)) if len(read) else read
     copied = np.concatenate((read, sent))
     removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
     change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
@@ -403,53 +411,6 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
 
 _COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtime/jit)|torchair)[/.(]")
 """Frames of what compiles graphs and kernels at their first call, and again for inputs of other shapes."""
-
-
-def _read_before(facts: Facts, owner: Owner, change: Change) -> I64:
-    """The copies to the host that it waits for right before the work that ``change`` takes out: what that works on.
-
-    With those that the function of ``owner`` waits for right before these, one after another.
-    """
-    every = _right_before(facts, change), waited_copies(facts)
-    read, waited = (np.setdiff1d(copies, _copies_to_device(facts)) for copies in every)
-    waited = np.union1d(_copied_by(facts, owner, waited), read)
-    waited = waited[np.argsort(facts.trace.slices.start[waited], kind="stable")]
-    gap = facts.trace.slices.start[waited[1:]] - facts.trace.slices.end[waited[:-1]]
-    batch = np.cumsum(np.append(0, gap >= COPY_NS))[: len(waited)]
-    return np.sort(waited[np.isin(batch, batch[np.isin(waited, read)])])
-
-
-def _right_before(facts: Facts, change: Change) -> I64:
-    """The copies that the host waits for right before the work that ``change`` takes out; ascending."""
-    copies, begins = waited_copies(facts), np.sort(span_of(facts, change)[0])
-    ended = facts.trace.slices.end[copies]
-    following = np.append(begins, np.iinfo(np.int64).max)[np.searchsorted(begins, ended)]
-    return np.sort(copies[following - ended < COPY_NS])
-
-
-def _sent_after(facts: Facts, owner: Owner, change: Change) -> I64:
-    """The copies to the device that the function of ``owner`` makes right after its work: what comes out of that."""
-    copies, ends = _copies_to_device(facts), np.sort(span_of(facts, change)[1])
-    if not len(ends):
-        return copies[:0]
-    begun = facts.trace.slices.start[copies]
-    at = np.searchsorted(ends, begun, "right") - 1
-    return _copied_by(facts, owner, copies[(at >= 0) & (begun - ends[at] < COPY_NS)])
-
-
-def _copied_by(facts: Facts, owner: Owner, copies: I64) -> I64:
-    """Those of ``copies`` that the function of ``owner`` makes."""
-    lines, own = own_lines(facts.trace, operation_of(facts.trace, copies)), owner.where
-    mine = [own is not None and line is not None and line.function == own.function for line in lines]
-    return copies[np.array(mine, np.bool_)]
-
-
-def _copies_to_device(facts: Facts) -> I64:
-    """The copies of the window that are known to go to the device; ascending."""
-    copied = facts.inputs.copies()
-    to_device = np.array([way.startswith("host to device") for way in copied.ways] + [False])
-    items = np.sort(copied.item[to_device[copied.way]])
-    return items[facts.window.holds(facts.trace.slices.start[items])]
 
 
 def _calls_of_line(owner: Owner) -> tuple[str, ...]:

@@ -348,3 +348,24 @@ def test_what_has_no_frame_of_the_program_is_of_the_line_of_the_operation_around
     put({**files, trace: json.dumps(kept).encode()}, tmp_path)
     (line,) = by_id(profile_at(tmp_path).findings)["DATA.LOADER"].code_lines
     assert (line.line, line.function) == (137, "train_epoch")
+
+
+def test_operators_in_one_stretch_without_frames_are_one_piece_of_work(tmp_path: Path) -> None:
+    """What sorts a tensor in four parts, each by an operator of another name, with pauses between them."""
+    sorting = replace(TROUBLED["sorting"], seed=5, steps=3, with_stack=False)
+    files = first_of((replace(sorting, trouble=replace(sorting.trouble, sort_parts=4)),))
+    (trace,) = (name for name in files if name.endswith("trace_view.json"))
+    events = json.loads(files[trace])
+    parts = [event for event in events if event.get("name") == "aten::sort"]
+    usual = sum(float(part["dur"]) for part in parts) / 3
+    for number, part in enumerate(parts):
+        part["name"] = f"aten::{('sort', 'tril', 'lt', 'fill_')[number % 4]}"
+        part["dur"] = float(part["dur"]) * (1 if number % 4 == 3 else 0.8)
+    put({**files, trace: json.dumps(events).encode()}, tmp_path)
+    lead, *others = profile_at(tmp_path).findings.findings
+    assert lead.id == "HOST.WORK"
+    assert words(lead.title).startswith(
+        ("aten::fill_, aten::", "aten::sort, aten::", "aten::tril, aten::", "aten::lt, ")
+    )
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(usual, rel=0.03)
+    assert not any(other.id in ("HOST.WORK", "HOST.PAUSE") and not other.part_of for other in others)
