@@ -51,6 +51,7 @@ from npu_tui.rules.inputs import (
     without,
 )
 from npu_tui.rules.one_stretch import in_one_stretch, whole_stretches
+from npu_tui.rules.quota import stops
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -405,7 +406,7 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
         verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),
         change=change,
         most=cost if in_time else None,
-        reach=reach_of(facts),
+        reach=reach_of(facts, change),
     )
 
 
@@ -454,9 +455,14 @@ def _late_behind(facts: Facts, span: Span) -> int:
     return int(touches(*span, ready, ready + launches.lost[starved]).sum())
 
 
-def reach_of(facts: Facts) -> Reach | None:
-    """``place`` where a finding about the CPU is nearer to the cause: ftrace tells who had it; else the rule's own."""
-    return "place" if thief(facts) is not None else None
+def reach_of(facts: Facts, change: Change) -> Reach | None:
+    """``place`` where a finding about the CPU is nearer to the cause of what ``change`` takes out; else the rule's own.
+
+    It tells who had the CPU, by ftrace, or that a limit of it stops the process for most of that time.
+    """
+    work, held = together(*(cut.span for cut in change.host), NOTHING), stops(facts)
+    limited = len(held[0]) and length_of(common(work, held)) > HALF * length_of(work)
+    return "place" if thief(facts) is not None or limited else None
 
 
 RULES: tuple[Rule, ...] = (

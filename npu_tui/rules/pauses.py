@@ -14,7 +14,7 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.limits import AWAKE_NS, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES, Threshold
 from npu_tui.analysis.path import Owner
-from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.rules import pages
@@ -33,11 +33,13 @@ from npu_tui.rules.host_work import (
 )
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, common, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
+from npu_tui.rules.quota import PERIOD_NS, stops
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
     Rule,
+    about,
     advise,
     line_of,
     sentences,
@@ -222,7 +224,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
         verdict=message(f"finding.pause.verdict{form}", **words),
         anywhere=nowhere,
         most=cost if in_time else None,
-        reach=reach_of(facts),
+        reach=reach_of(facts, change),
     )
 
 
@@ -301,7 +303,41 @@ def _copying(facts: Facts, silent: Span) -> Span:
     return low[chosen], high[chosen]
 
 
+def limited(facts: Facts) -> Draft | None:
+    """A CPU limit stops all threads of the process until the next period of it begins."""
+    held = stops(facts)
+    if not len(held[0]):
+        return None
+    change = Change(host=(HostCut(ANY_THREAD, held),))
+    removes = common(waiting(facts), facts.on_device(held))
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    words = {"time": cost / facts.count, "unit": facts.unit, "count": len(held[0]), "period": PERIOD_NS}
+    words |= {"held": float(np.median(held[1] - held[0]))}
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about("quota", **words),
+        stretches(largest(facts.on_device(held)), message("finding.quota.name"), "finding.quota.place"),
+        removes=removes,
+        confidence="medium",
+        change=change,
+    )
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "HOST.QUOTA",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=limited,
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("cpu_idle",),
+        pages=(pages.BINDING,),
+        sources=("Linux: CFS bandwidth control",),
+        reach="cause",
+        replayed=True,
+    ),
     Rule(
         "DEVICE.EVENT",
         cls="dispatch",
