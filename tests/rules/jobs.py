@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -68,8 +69,34 @@ def first_of(ranks: tuple[Situation, ...]) -> Files:
 
 @cache
 def job(trouble: str, seed: int = 7) -> Profile:
-    """The troubled job of that name."""
+    """The troubled job of that name; ``limited`` is one with a CPU limit."""
+    if trouble == "limited":
+        with TemporaryDirectory() as folder:
+            slow = first_of((replace(TROUBLED["slow_python"], seed=seed, steps=70, world_size=1),))
+            found = profile_at(moved(slow, stopped, Path(folder) / "profile"))
+            _ = found.facts, found.findings
+        return found
     return measured(replace(TROUBLED[trouble], seed=seed))
+
+
+def moved(files: Files, later: Callable[[float], float], folder: Path) -> Path:
+    """The ``folder`` with the trace of ``files``, whose times are as ``later`` has them, µs from its first event."""
+    (trace,) = (name for name in files if name.endswith("trace_view.json"))
+    events = json.loads(files[trace])
+    first = min(float(event["ts"]) for event in events if "ts" in event)
+    for event in events:
+        if "ts" in event:
+            begin = float(event["ts"]) - first
+            if "dur" in event:
+                event["dur"] = round(later(begin + float(event["dur"])) - later(begin), 3)
+            event["ts"] = f"{first + later(begin):.3f}"
+    put({trace: json.dumps(events).encode()}, folder)
+    return folder
+
+
+def stopped(time: float) -> float:
+    """A time of a process that a CPU limit stops after 60 ms of each period of 100 ms, µs."""
+    return time // 60_000 * 100_000 + time % 60_000
 
 
 def by_id(found: Findings) -> dict[str, Finding]:

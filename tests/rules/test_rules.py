@@ -44,6 +44,7 @@ SPEAKS = {
     "HOST.WORK": ("sorting", "healthy", {"severity_medium": 1.0}),
     "HOST.CORE": ("one_core", "slow_python", {"severity_medium": 1.0}),
     "HOST.CPU": ("preempted", "undisturbed", {"severity_medium": 1.0}),
+    "HOST.QUOTA": ("limited", "slow_python", {"severity_medium": 1.0}),
     "OP.SMALL": ("slow_python", "healthy", {"small_kernel_share": 1.0}),
     "OPT.FUSED": ("optimizer", "slow_python", {"sync_share": 1.0, "severity_medium": 1.0}),
     "COMM.STRAGGLER": ("two_late", "transfers", {"severity_medium": 1.0, "severity_high": 1.0}),
