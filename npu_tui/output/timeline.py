@@ -68,7 +68,7 @@ def _explorer(part: Profile) -> Explorer:
 
 
 def _explorer_of(scene: Scene) -> Explorer:
-    explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
+    explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS, scene.has_holders), _MOST_ROWS)
     explorer.resize(explorer.state.viewport.width, _MOST_ROWS, heads=True)  # folds what would not fit, deep lanes first
     return explorer
 

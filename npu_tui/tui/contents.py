@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from msgspec import Struct
@@ -294,6 +295,17 @@ class Contents:
             self._marked = self._explorer.state.range
         else:
             self._explorer.go_to(start)
+
+    def surround(self, then: Callable[[], object]) -> None:
+        """Give rows that the text leaves blank to what surrounds the rows that are shown alone, once."""
+        shown, panel = self._explorer.list, self._panel
+        if shown.only is None or shown.around or not panel.is_shown or panel.growth != "normal":
+            return
+        # Lanes and panel share the rows of the screen: one has what the other has not.
+        left = shown.height + panel.size.height - panel.text_height - len(shown.rows)
+        if panel.text_height and left > 0:
+            shown.show_around(left)
+            then()
 
     def leave_stretch(self) -> None:
         """Drop the range that going to a row marked, once the cursor is outside of it; the user's own ones stay."""

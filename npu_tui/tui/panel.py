@@ -178,6 +178,14 @@ class Panel(Vertical):
         """Whether it is not hidden."""
         return not self.has_class("-hidden")
 
+    @property
+    def text_height(self) -> int:
+        """The rows it needs for its text, those it usually has at least; 0 with a table."""
+        if not self._scroll.display or isinstance(self._content, TabTable):
+            return 0
+        lines = self._text.visual.get_height({}, self._text.size.width or self.app.size.width - 2)
+        return max(lines + 1, self.usual)
+
     def offer(self, blank: int) -> bool:
         """Come up on a low terminal whose lanes leave so many rows ``blank``, unless the user has decided.
 
@@ -352,9 +360,24 @@ class Panel(Vertical):
         blank = self.size.height - 1 - self._lines - self.table.rows_taken
         self._below.display = row is not None and row.explained is not None and blank >= _LEAST_BELOW
         if self._below.display and row is not None and row.explained is not None:
-            lines = [part for line in row.explained().split("\n") for part in wrapped(line, width, "", "  ")]
             self._below.styles.height = blank
-            self._below.update(Text("\n".join(lines[: blank - 1]), no_wrap=True), layout=False)
+            self._below.update(Text("\n").join(self._explained(row, width, blank - 1)), layout=False)
+
+    def _explained(self, row: TabRow, width: int, most: int) -> list[Text]:
+        """What ``row`` means, then what the rows below it mean under their titles, as far as each is whole."""
+        lines: list[Text] = []
+        for other in self.rows[self.rows.index(row) :]:
+            if other.explained is None:
+                continue
+            parts = [part for line in other.explained().split("\n") for part in wrapped(line, width, "", "  ")]
+            own = [Text(part, no_wrap=True) for part in parts]
+            if other is not row:
+                title = f"{str(other.cells[0]).strip()}  {str(other.cells[-1]).strip()}"
+                own = [Text(), Text(brief(title, width), "bold", no_wrap=True), *own]
+                if len(lines) + len(own) > most:
+                    break
+            lines += own
+        return lines[:most]
 
     def _show_aside(self) -> None:
         columns = self.app.size.width

@@ -555,5 +555,6 @@ class MainScreen(PanelScreen[Timeline]):
         self._line.select(partial(self._selected, linked=True))
         self.show_head(anew=False)
         self.contents.fill()
+        self.contents.surround(self.drawing.changed)
         self.on_timeline_fitted()
         collect_at_rest()

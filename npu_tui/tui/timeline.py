@@ -132,7 +132,8 @@ class Timeline(Drawing):
         self._fitted = self.size
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
-        self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
+        columns = max(width - gutter_width(width, self.explorer.scene.has_holders), 1)
+        self.explorer.resize(columns, max(height - lanes_top(height), 1), heads)
         self._stale = True
         self.post_message(self.Fitted())
 

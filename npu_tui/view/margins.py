@@ -16,9 +16,9 @@ from npu_tui.view.palette import Ink
 from npu_tui.view.scene import ScreenRow
 from npu_tui.view.viewport import Viewport
 
-_WIDE, _NORMAL = (160, 31), (100, 24)
-"""Columns of the screen from which the gutter has this width."""
-_NARROW = 16
+_WIDE, _NORMAL, _NARROW = 31, 24, 16
+_FROM = {False: ((160, _WIDE), (100, _NORMAL)), True: ((100, _WIDE), (80, _NORMAL))}
+"""Columns of the screen from which the gutter has this width; with holders of memory, whose names are lines of code."""
 _LEAST_LANES = 4  # columns that the lanes keep in the narrowest terminal
 _STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
 _PIN = "^"
@@ -27,9 +27,9 @@ _VALUE = 3
 _IDLE = "·"
 
 
-def gutter_width(width: int) -> int:
+def gutter_width(width: int, has_holders: bool = False) -> int:
     """The width of the gutter on a screen of ``width`` columns: 31, 24 or 16, less if the lanes need the room."""
-    for least, columns in (_WIDE, _NORMAL):
+    for least, columns in _FROM[has_holders]:
         if width >= least:
             return columns
     return max(min(_NARROW, width - _LEAST_LANES), 0)
@@ -71,7 +71,7 @@ def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, 
     indent = shift + (1 if head or width <= _NARROW else 2)
     if row.foldable:
         grid.write(0, indent, points(_FOLDED if row.folded else _OPEN), Ink.BRIGHT if bright else Ink.DIM)
-    start = indent + 2
+    start = indent + 2 * (not row.bands or not row.depth)  # a holder of memory has nothing to unfold
     room = width - start - 1 - (len(value) + bool(value) if head else max(len(value), _VALUE) + 1)
     name = _fitted(row.name, max(room, 0), shorter)
     grid.write(0, start, points(name), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)

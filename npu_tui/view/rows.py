@@ -34,7 +34,7 @@ class RowList:
     """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
 
     With ``idle_away`` rows and lanes without a slice in view are left out; unless ``only`` is None, it holds the
-    (trace, lane, depth) that are shown.
+    (trace, lane, depth) that are shown, with as many rows ``around`` them.
     """
 
     def __init__(self, scene: Scene, state: ViewState, height: int) -> None:
@@ -47,6 +47,7 @@ class RowList:
         """The first row and the focus that ``restore`` asked for: a resize applies them again until the user moves."""
         self._left: RowKey | None = None
         self.only: frozenset[tuple[int, int, int]] | None = None
+        self.around = 0
         self._all: list[ScreenRow] = []
         self._scene = scene
         self._state = state
@@ -198,17 +199,33 @@ class RowList:
         self._choose(None if keep is None else _row_key(keep))
 
     def _chosen(self) -> list[ScreenRow]:
-        """The rows of ``only`` regardless of folds, each with the name of its lane."""
-        rows = outline(self._scene, Folds(), self._leaf, False)
+        """The rows of ``only`` regardless of folds, each with the name of its lane, and ``around`` them others."""
+        lanes: dict[tuple[int, int], list[int]] = {}
+        for trace, lane, depth in self.only or ():
+            lanes.setdefault((trace, lane), []).append(depth)
+        rows = [row for row in outline(self._scene, Folds(), self._leaf, False) if row.rows is not None]
+
+        def distance(row: ScreenRow) -> tuple[bool, int]:
+            depths = lanes.get((row.trace, row.lane))
+            return depths is None, row.depth if depths is None else min(abs(row.depth - depth) for depth in depths)
+
+        apart = [distance(row) for row in rows]
+        others = [at for at, row in enumerate(rows) if apart[at] > (False, 0) and self._in_use(row)]
+        near = {*sorted(others, key=apart.__getitem__)[: self.around]}
         return [
-            replace(row, opener=True, foldable=False)
-            for row in rows
-            if (row.trace, row.lane, row.depth) in (self.only or ())
+            row if at in near else replace(row, opener=True, foldable=False)
+            for at, row in enumerate(rows)
+            if at in near or apart[at] == (False, 0)
         ]
 
     def show_only(self, rows: Iterable[tuple[int, int, int]] | None) -> None:
         """Show only some (trace, lane, depth); None shows everything that is not folded."""
-        self.only = None if rows is None else frozenset(rows)
+        self.only, self.around = None if rows is None else frozenset(rows), 0
+        self._rebuild(self.focused)
+
+    def show_around(self, count: int) -> None:
+        """Show ``count`` more rows with slices in view: the nearest of the lanes of those shown alone, then others."""
+        self.around = count
         self._rebuild(self.focused)
 
     def _choose(self, keep: RowKey | None) -> None:

@@ -452,6 +452,11 @@ class Scene(Struct):
         self.set_offsets(pair.offsets)
 
     @property
+    def has_holders(self) -> bool:
+        """Whether rows are named after who holds memory."""
+        return any(trace.snapshot is not None for trace in self.traces)
+
+    @property
     def played_from(self) -> int:
         """The number of the first replayed trace of a film, 0 without one."""
         return len(self.traces) // 2 if self.is_film else 0

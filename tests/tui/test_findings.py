@@ -205,3 +205,21 @@ def test_a_gain_that_others_hold_up_says_after_which(sessions):
     assert gain_words("20.44 ms", 0) == "20.44 ms"
     assert gain_words("20.44 ms", 1) == "20.44 ms after 1"
     assert gain_words("20.44 ms", 3) == "20.44 ms after 1–3"
+
+
+async def test_rows_left_below_the_table_say_what_the_next_findings_mean(session):
+    """As far as each is whole, under its title."""
+    async with opened(session, (200, 60)) as driver:
+        await driver.settle()
+        rows = [row for row in driver.panel.rows if row.explained is not None]
+        lines = [str(line) for line in driver.panel._explained(rows[0], 100, 100)]
+        starts = [f"{str(row.cells[0]).strip()}  {str(row.cells[-1]).strip()}"[:40] for row in rows[1:]]
+        assert [line[:40] for line in lines if line[:40] in starts] == starts
+        second = next(at for at, line in enumerate(lines) if line[:40] == starts[0])
+        alone = [str(line) for line in driver.panel._explained(rows[0], 100, second)]
+        assert alone == lines[: second - 1], "a part of the next one is not shown"
+        await driver.press("P", "P")
+        await driver.settle()
+        shown = driver.text()
+        assert alone[0][:40] in shown
+        assert starts[0] in shown

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from driving import opened
 from measured import profile_at
 from rich.console import Console
 
 from npu_tui.analysis.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
+from npu_tui.tui.session import make_session
 from npu_tui.tui.tabs.links import Waterfall
 
 DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
@@ -52,3 +54,24 @@ def test_a_narrow_panel_leaves_the_bars_out() -> None:
     lines, stages, _ = drawn(36)
     assert not [line for line in lines if "█" in line]
     assert len(lines) == 1 + len(stages)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 50)])
+async def test_what_surrounds_the_chain_takes_the_rows_that_the_text_leaves(size: tuple[int, int]) -> None:
+    async with opened(make_session([profile_at(DEMO)]), size) as driver:
+        await driver.settle()
+        await driver.press("x", "c")
+        for _ in range(3):
+            await driver.settle()
+        shown = driver.explorer.list
+        assert shown.around > 0
+        stages = [row for row in shown.rows if (row.trace, row.lane, row.depth) in shown.only]
+        assert len(stages) == len(shown.only), "all of the chain is there"
+        others = [row for row in shown.rows if row not in stages]
+        assert others
+        assert driver.panel.size.height - driver.panel.text_height <= shown.around - len(others), "all that is in view"
+        assert all(row.rows is not None for row in others)
+        assert len(shown.rows) <= shown.height
+        await driver.press("c")
+        assert shown.only is None
+        assert not shown.around

@@ -8,8 +8,11 @@ from npu_tui.view.scene import ScreenRow
 
 
 def shown(name: str, value: str) -> str:
-    row = ScreenRow("chart", 0, 0, name=name)
-    return gutter_row(row, 0, value, False, gutter_width(80), "", say("lane.short")).text(0)
+    return shown_in(ScreenRow("chart", 0, 0, name=name), value, gutter_width(80))
+
+
+def shown_in(row: ScreenRow, value: str, width: int) -> str:
+    return gutter_row(row, 0, value, False, width, "", say("lane.short")).text(0)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -26,3 +29,10 @@ def test_no_curve_of_memory_is_cut(language: str) -> None:
 )
 def test_curves_of_the_chip_keep_what_tells_them_apart(name: str, short: str) -> None:
     assert shown(name, "7.11MB/s").split()[1:] == [short, "7.11MB/s"]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_holders_of_memory_keep_the_name_of_their_line(width: int) -> None:
+    row = ScreenRow("chart", 0, 0, name="layer:61", bands=12, depth=3)
+    assert shown_in(row, "1,023MiB", gutter_width(width, True)).split()[1:] == ["layer:61", "1,023MiB"]
+    assert gutter_width(width, True) >= gutter_width(width)
