@@ -430,7 +430,8 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
             name = _device_name(device.device) if len(devices) > 1 else ""
-            parts.append([Text(name + "  ".join(words)), Text(name + words[-1])])
+            largest = words[max(range(len(shares)), key=lambda number: shares[number][1])]
+            parts.append([Text(name + "  ".join(words)), Text(name + largest)])
     parts.append([Text(_form(profile.source)), Text(printable(profile_name(shown.path)))])
     return parts
 

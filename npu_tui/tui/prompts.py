@@ -264,7 +264,9 @@ class Supposing:
     def _film(self, trace: int, changes: Sequence[str]) -> Supposed:
         profile = self._profiles[trace]
         chosen = changes or [each.whatif for each in causes(profile)[:1] if each.whatif]
-        return Supposed(trace=trace, film=film_of(profile, chosen)) if chosen else Supposed(error=say("film.none"))
+        if chosen:
+            return Supposed(trace=trace, film=film_of(profile, chosen))
+        return Supposed(error=say("film.none" if profile.trace.service is None else "film.service"))
 
 
 def _supposed_or_why(make: Callable[[], Supposed]) -> Supposed:

@@ -21,7 +21,7 @@ from npu_tui.native.cells import spread
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import char_cells
 from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
-from npu_tui.view.palette import GROUNDS, LIT, SHADES, Ink, Palette, bar
+from npu_tui.view.palette import IS_GROUND, LIT, SHADES, Ink, Palette, bar
 
 GlyphSet = Literal["blocks", "safe", "ascii"]
 GLYPH_SETS: tuple[GlyphSet, ...] = get_args(GlyphSet)
@@ -53,8 +53,6 @@ _LOWEST = 0x2581
 _SAFE_LEFT, _SAFE_RIGHT = ord("⡇"), ord("⢸")
 _TABLE_END = 0x2900
 _UNKNOWN = "?"
-_GROUND = np.zeros(256, np.bool_)
-_GROUND[list(GROUNDS)] = True
 
 
 @lru_cache(maxsize=8192)
@@ -119,7 +117,7 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
         return
     level = (_THINNEST + 1 - grid.char[block]).astype(np.int64)
     front, back = grid.fg[block], grid.bg[block]
-    hollow = _GROUND[front] & ~_GROUND[back]
+    hollow = IS_GROUND[front] & ~IS_GROUND[back]
     if glyphs == "safe":
         half = (level >= 3) & (level <= 5)
         full = (level >= 8) | ((level >= 6) & ~hollow)
@@ -176,8 +174,6 @@ TEXTURES: dict[OpClass, str] = {
 
 _TEXTURE = np.array([ord(TEXTURES[OpClass(kind)]) for kind in range(len(OpClass))], np.uint32)
 _BARS = len(OpClass) * SHADES
-_GROUND_INK = np.zeros(256, np.bool_)
-_GROUND_INK[list(GROUNDS)] = True
 _CURSOR, _RANGE, _SELECTED, _TICK = ord("│"), ord("░"), ord("━"), ord("▏")
 _ALERTS = (int(Ink.ALERT), int(Ink.ALERT_LOW))
 _CHART = ord("▁"), ord("█")
@@ -215,7 +211,7 @@ def without_colour(grid: Grid) -> Grid:
 
     # The height of a chart is its meaning, and reverse video would turn it upside down.
     chart = (char >= _CHART[0]) & (char <= _CHART[1]) | np.isin(char, _HANGING)
-    alarming = np.isin(fg, _ALERTS) & _GROUND_INK[bg] & (char != SPACE) & ~chart
+    alarming = np.isin(fg, _ALERTS) & IS_GROUND[bg] & (char != SPACE) & ~chart
     alarming |= bg == Ink.NAME_FOCUS
     fg[alarming], bg[alarming] = Ink.LABEL, _PLAIN_BAR
     return Grid(char, fg, bg, attr)
@@ -264,7 +260,6 @@ _REVERSE = 8
 _WEIGHT = int(Attr.BOLD | Attr.DIM)
 _ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}
 _OFF = {int(Attr.UNDERLINE): "24", _REVERSE: "27"}
-_GROUND[list(GROUNDS)] = True
 
 
 class Encoder:
@@ -329,7 +324,7 @@ class Encoder:
                 written[moved] = anew[moved]
         # The foreground of a blank is invisible: it may stay whatever it was.
         shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
-        reverse = ~_GROUND[grid.bg]
+        reverse = ~IS_GROUND[grid.bg]
         paint = _inherited(np.where(reverse, bg, fg), shown | (written & reverse), _SAME)
         ground = _inherited(np.where(reverse, fg, bg), shown | (written & ~reverse), _SAME)
         weight = _inherited(attr & _WEIGHT, shown, 0)
@@ -359,7 +354,7 @@ class Encoder:
     def runs(self, grid: Grid, y: int) -> list[Run]:
         """Row ``y`` in pieces of cells with the same look."""
         return [
-            (text, self._named(fg), self._named(bg), attr, self._depth == "none" and not bool(_GROUND[bg]))
+            (text, self._named(fg), self._named(bg), attr, self._depth == "none" and not bool(IS_GROUND[bg]))
             for text, fg, bg, attr in grid.runs(y)
         ]
 

@@ -14,13 +14,13 @@ from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
 from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, curve_value, draw_curve, ink_of
-from npu_tui.view.grid import Attr, Grid, stacked
+from npu_tui.view.grid import SPACE, Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
 from npu_tui.view.links import LaneArea, draw_lines, joined_lines, path_lines, selection_lines, view_lines
 from npu_tui.view.margins import Ticks, busy_text, find_ticks, gutter_width, offset_text, range_columns
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
-from npu_tui.view.palette import LAYER_INKS, Ink
+from npu_tui.view.palette import IS_GROUND, LAYER_INKS, Ink
 from npu_tui.view.path_lane import PathLane
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 from npu_tui.view.viewport import Viewport
@@ -221,7 +221,11 @@ class _Drawing(Struct):
             for path in known[row.trace]:
                 on_path = self.cache.path_marks(path).columns(edges[row.trace], row.row, lanes)
                 if on_path.any():
-                    self.lanes.attr[y, on_path & (cells.count[y] > 0)] |= int(Attr.UNDERLINE)
+                    marked = on_path & (cells.count[y] > 0)
+                    self.lanes.attr[y, marked] |= int(Attr.UNDERLINE)
+                    # A bar is underlined in the ink of its name all along: another one costs a change of colour.
+                    inside = marked & (self.lanes.char[y] == SPACE) & ~IS_GROUND[self.lanes.bg[y]]
+                    self.lanes.fg[y, inside] = Ink.LABEL
 
     def _open_ends(self, cells: Cells, traces: I64) -> Bools:
         """The last cells of slices that began and never ended; (rows, columns)."""

@@ -84,6 +84,10 @@ GROUNDS = frozenset(
 )
 """The inks of backgrounds; the encoder separates them from the inks that are painted on them."""
 
+IS_GROUND = np.zeros(256, np.bool_)
+"""Whether each ink is one of a background."""
+IS_GROUND[list(GROUNDS)] = True
+
 
 class Palette(Struct, frozen=True):
     """Every ink as ``rgb`` (n, 3), as ``xterm`` (n,) colour 16..255, and as ``ansi`` (n,) colour 0..15.

@@ -11,6 +11,7 @@ from driving import opened
 from measured import session_of
 
 from npu_tui.load.load import load
+from npu_tui.strings import say, speaking
 from npu_tui.tui.terminal.frames import ALERT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,3 +63,15 @@ async def test_the_head_has_few_figures_and_only_the_first_finding_is_red(name: 
             assert not red or number == 0
         for line in (head.headline._text, head.facts._text):
             assert line is None or not any(ALERT in str(span.style) for span in line.spans)
+
+
+async def test_where_only_one_share_has_room_it_is_the_largest():
+    """In a low terminal shares stand in the first line; the communication of this rank takes most of its time."""
+    with speaking("zh"):
+        async with opened(session_of(load(ROOT / "fixtures" / "communication_bound")), (80, 24)) as driver:
+            await driver.settle()
+            [overlap] = driver.main.session.profiles[0].overlaps
+            parts = {"compute": overlap.computing, "exposed": overlap.not_overlapped, "free": overlap.free}
+            largest = max(parts, key=lambda name: parts[name])
+            assert largest != "free"
+            assert say(f"header.{largest}", share=f"{overlap.ratio(parts[largest]):.1%}") in driver.rows()[0]

@@ -22,6 +22,7 @@ from npu_tui.load.load import opening_of
 from npu_tui.nearby import with_profile_beside
 from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import say
 from npu_tui.strings import words as words_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import Pass
@@ -294,3 +295,20 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             await driver.settle()
             assert "kernel_details.csv" not in driver.text()
             assert told in driver.text()
+
+
+async def test_views_of_kernels_and_films_say_what_a_service_has_instead(tmp_path: Path) -> None:
+    write_service(tmp_path, "kv")
+    async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())])) as driver:
+        await driver.settle()
+        await driver.send(":why is the NPU idle\r")
+        await driver.settle()
+        assert say("lines.service")[:40] in driver.rows()[-1]
+        assert driver.main.contents.lines.view == "lines", "the tab of requests stays what it is"
+        await driver.press("!")
+        for _ in range(500):
+            await driver.pilot.pause(0.02)
+            if driver.main.is_settled:
+                break
+        await driver.settle()
+        assert say("film.service")[:60] in driver.rows()[-1]

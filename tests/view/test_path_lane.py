@@ -10,8 +10,9 @@ from npu_tui.profile.scene import ShownPath, path_charts, shown_paths
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.grid import Attr
+from npu_tui.view.grid import SPACE, Attr
 from npu_tui.view.painter import Painter, spot_at
+from npu_tui.view.palette import IS_GROUND, Ink
 from npu_tui.view.path_lane import PathMarks, RowMarks
 from npu_tui.view.scene import LinkClasses, Scene, Selected
 
@@ -89,6 +90,16 @@ def test_what_is_on_the_path_is_underlined_unless_a_search_has_hits(dispatch_bou
     explorer.state.hit_masks = [np.zeros(len(dispatch_bound.slices), np.bool_)]
     frame = painter.compose(explorer.rows, explorer.state, *SIZE)
     assert not (frame.grid.attr & int(Attr.UNDERLINE)).any()
+
+
+def test_a_bar_on_the_path_is_underlined_in_one_ink(dispatch_bound: Trace, shown: ShownPath) -> None:
+    """Blanks have the ink of the name beside them: each change of colour is bytes on the wire."""
+    explorer, painter = explorer_of(dispatch_bound, shown)
+    explorer.resize(SIZE[0], SIZE[1], True)
+    grid = painter.compose(explorer.rows, explorer.state, *SIZE).grid
+    inside = (grid.attr & int(Attr.UNDERLINE) > 0) & (grid.char == SPACE) & ~IS_GROUND[grid.bg]
+    assert inside.any()
+    assert set(grid.fg[inside].tolist()) == {int(Ink.LABEL)}
 
 
 def test_the_lane_is_named_and_leads_to_its_slices(dispatch_bound: Trace, shown: ShownPath) -> None:
