@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.communication import UNKNOWN, planes_moving, unknown_waits
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import A_PART, NAMED, NOTABLE, Threshold
+from npu_tui.analysis.limits import A_PART, HALF, MORE_THAN_ONE, NAMED, NOTABLE, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
+from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, common, largest, length_of, without
@@ -35,6 +37,7 @@ from npu_tui.rules.parallelism import (
     beside_product,
     is_for,
     purposes,
+    serial,
     unsplit,
 )
 from npu_tui.rules.rule import (
@@ -45,6 +48,7 @@ from npu_tui.rules.rule import (
     Unexplained,
     about,
     advise,
+    line_of,
     ranked,
     sentences,
     severity_of,
@@ -110,11 +114,20 @@ def exposed(facts: Facts) -> Draft | None:
     if severity == "info":
         verdict, spent = "verdict_fill", length_of(filling)
     nameless = mostly_late and not known and not all_long
-    title = f"finding.exposed.title{'_waited' * nameless}"
+    due, line = _gathered_when_due(facts) if not mostly_late and severity != "info" else (0, None)
+    if line is not None:
+        parts.append(message("finding.exposed.asked", line=line_of(line)))
+    title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}"
     return Draft(
         severity,
         message(
-            title, each=facts.per_unit(sums.not_overlapped), share=share, mostly=mostly, waited=waited / facts.count
+            title,
+            each=facts.per_unit(sums.not_overlapped),
+            share=share,
+            mostly=mostly,
+            waited=waited / facts.count,
+            gathers=round(due / facts.count),
+            unit=facts.unit,
         ),
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=exposed_of(facts, item)))
@@ -135,7 +148,23 @@ def exposed(facts: Facts) -> Draft | None:
             mostly=mostly,
         ),
         unexplained=Unexplained(without(facts.exposed, filling), *_unexplained(facts, known, share, length_of(rest))),
+        code_lines=() if line is None else (line,),
     )
+
+
+def _gathered_when_due(facts: Facts) -> tuple[int, CodeLine | None]:
+    """How many gathers of weights nothing goes along with, if most of what is exposed is theirs, and who asks for them.
+
+    The thread of the pass backward has no frames: it asks where the pass forward does.
+    """
+    items = facts.collectives.item[is_for(facts, "weights") & serial(facts)]
+    repeated = len(items) >= MORE_THAN_ONE * facts.count
+    if not repeated or length_of(common(facts.exposed, facts.span_of(items))) <= HALF * length_of(facts.exposed):
+        return 0, None
+    operation = operation_of(facts.trace, items)
+    lines = lines_by(facts, operation[operation >= 0], facts.length(items[operation >= 0]))
+    first = max(lines, key=lambda line: lines[line], default=None)
+    return len(items), first if first is not None and lines[first] > HALF * lines.total() else None
 
 
 def _mostly(facts: Facts) -> Said:

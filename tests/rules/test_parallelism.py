@@ -14,6 +14,7 @@ from jobs import by_id, measured
 from simulator import _Job
 from situations import Situation, Trouble
 from test_repetitions import Writer
+from workload import CodeLine
 
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
@@ -238,3 +239,22 @@ def _step_of(profile: Profile) -> float:
     """How long a step is from the first kernel to the last one, ns."""
     starts = profile.facts[0].repetitions
     return float((starts[-1] - starts[0]) / (len(starts) - 1))
+
+
+def test_gathers_that_nothing_goes_along_with_start_when_their_layer_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    gather = _Job._gather
+
+    def asked_for(run: _Job, layer: int) -> None:
+        with run._at(CodeLine("/work/zero.py", 12, "fetch")):
+            gather(run, layer)
+
+    monkeypatch.setattr(_Job, "_gather", asked_for)
+    late, ahead = (
+        by_id(measured(replace(JOB, layers=5, gradient_bytes=60_000_000, sharded=sharded)).findings).get("COMM.EXPOSED")
+        for sharded in ("late", "ahead")
+    )
+    assert late is not None
+    assert words(late.title).startswith("5 gathers of weights a step start only when their layer is due")
+    assert "The pass forward gathers at zero.py:12 in fetch()." in words(late.detail)
+    assert [line.line for line in late.code_lines] == [12]
+    assert ahead is None or ahead.title.code == "finding.exposed.title"
