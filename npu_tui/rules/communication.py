@@ -69,7 +69,9 @@ def exposed(facts: Facts) -> Draft | None:
     """Communication that no computing hides."""
     sums = facts.sums
     share = facts.share(sums.not_overlapped)
-    if share <= facts.limits[EXPOSED_SHARE]:
+    due, line = _gathered_when_due(facts)
+    least = facts.limits[SEVERITY_MEDIUM if due else EXPOSED_SHARE]
+    if share <= least:
         return None
     known = bool(facts.collectives.has_arrivals.any())
     lateness = late(facts)
@@ -79,7 +81,7 @@ def exposed(facts: Facts) -> Draft | None:
     rest = moving(facts)
     mostly_late = 2 * waited >= sums.not_overlapped
     severity = severity_of(facts.limits, facts.share(length_of(rest if known else facts.exposed)))
-    if facts.share(sums.not_overlapped - length_of(filling)) <= facts.limits[EXPOSED_SHARE]:
+    if facts.share(sums.not_overlapped - length_of(filling)) <= least:
         severity = "info"
     words = {"time": sums.not_overlapped, "share": share}
     mostly = _mostly(facts)
@@ -114,7 +116,7 @@ def exposed(facts: Facts) -> Draft | None:
     if severity == "info":
         verdict, spent = "verdict_fill", length_of(filling)
     nameless = mostly_late and not known and not all_long
-    due, line = _gathered_when_due(facts) if not mostly_late and severity != "info" else (0, None)
+    due, line = (0, None) if mostly_late or severity == "info" else (due, line)
     if line is not None:
         parts.append(message("finding.exposed.asked", line=line_of(line)))
     title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}"
@@ -158,8 +160,9 @@ def _gathered_when_due(facts: Facts) -> tuple[int, CodeLine | None]:
     The thread of the pass backward has no frames: it asks where the pass forward does.
     """
     items = facts.collectives.item[is_for(facts, "weights") & serial(facts)]
-    repeated = len(items) >= MORE_THAN_ONE * facts.count
-    if not repeated or length_of(common(facts.exposed, facts.span_of(items))) <= HALF * length_of(facts.exposed):
+    # The first of both passes are due at once.
+    several = len(items) > max(MORE_THAN_ONE * facts.count, HALF * np.count_nonzero(is_for(facts, "weights")))
+    if not several or length_of(common(facts.exposed, facts.span_of(items))) <= HALF * length_of(facts.exposed):
         return 0, None
     operation = operation_of(facts.trace, items)
     lines = lines_by(facts, operation[operation >= 0], facts.length(items[operation >= 0]))
