@@ -36,7 +36,7 @@ from npu_tui.view.heat import (
     field_places,
 )
 from npu_tui.view.palette import Ink
-from npu_tui.view.passes import draw_passes
+from npu_tui.view.passes import draw_passes, legend_lines
 
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""
@@ -197,14 +197,10 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> HeatBar:
 
 
 def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
-    """What the ranks of the heat map spend a step on; none where files do not tell, or where the ranks are many.
-
-    Neither are there any below stages, which show some of the ranks.
-    """
-    if view.walk is not None:
-        return ()
+    """What the ranks of the heat map, or of the stages, spend a step on; none where files do not tell, or of many."""
     by_rank = view.examined.rows
-    rows = [by_rank[row.ranks[0]] for row in view.rows if row.kind == "rank" and row.ranks[0] in by_rank]
+    shown = [row for row in view.rows if row.kind == "rank" or view.walk is not None]
+    rows = [by_rank[rank] for row in shown for rank in row.ranks if rank in by_rank]
     if not 0 < len(rows) <= _MOST_PARTS:
         return ()
     found = []
@@ -217,6 +213,11 @@ def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
     return tuple(found)
 
 
+def beside_picture(view: Overview, width: int) -> HeatPicture | None:
+    """The arrivals that stand beside the heat map on a screen of ``width`` columns, None where they do not."""
+    return arrivals_picture(view) if width >= _BESIDE_FROM else None
+
+
 def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
     """Lines of the heat map, the field of hosts, the collective and the parts of a step, if there were room."""
     field, lines = field_picture(view), 0
@@ -227,7 +228,11 @@ def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
     bars = len(view.examined.source.ranks_of(view.collective)) + 1 if view.collective >= 0 else 0
     if view.axis == "role":
         return 2 + len(view.rows), 0, len(view.whole.report.roles) + 2 if len(view.roles.steps) > 1 else 0, 0
-    return 2 + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))
+    above = 2
+    if view.walk is not None:
+        upper = width - (0 if beside_picture(view, width) is None else int(width * _BESIDE))
+        above = 1 + legend_lines(view.walk.picture(view.row, view.column, upper), upper)
+    return above + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))
 
 
 _BESIDE_FROM = 150  # columns from which the arrivals in a step stand beside the heat map
@@ -296,7 +301,7 @@ class JobMap(Drawing):
         Where lines are left below, other collectives have them.
         """
         lines, field, fall, parts = divided(grid.height, *natural_lines(view, grid.width))
-        beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
+        beside = beside_picture(view, grid.width)
         right = 0 if beside is None else int(grid.width * _BESIDE)
         upper = grid.part(0, 0, lines, grid.width - right)
         if view.walk is not None:

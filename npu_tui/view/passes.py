@@ -61,21 +61,30 @@ def bar_room(labels: list[str], notes: list[str], width: int) -> tuple[int, int]
 
 
 _LEAST_WORD = 6  # cells of the shortest entry of the legend
+_BESIDE_WORD = 4  # cells of an entry beside its word: the fill, and blanks
+
+
+def legend_lines(picture: PassesPicture, width: int) -> int:
+    """The lines of its legend: two where one is too short, the last entry on its own."""
+    return 1 + (1 + sum(cell_count(drawable(word)) + _BESIDE_WORD for _, word in picture.legend) > width)
 
 
 def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
     """Draw ``picture`` into ``grid``: title, legend, and the stages that fit around the cursor."""
-    places = Places()
+    lines = legend_lines(picture, grid.width)
+    places = Places(first_line=1 + (lines if grid.height > lines + len(picture.stages) else 1))
     if grid.height < 3:
         return places
     grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
-    x = 1
-    for fill, word in picture.legend:
+    x, y = 1, 1
+    for number, (fill, word) in enumerate(picture.legend, 1):
+        if number == len(picture.legend) and places.first_line > 2:
+            x, y = 1, 2
         if x + _LEAST_WORD > grid.width:
             break
         char, ink = _FILLS[fill]
-        x = grid.write(1, x, points(char), ink)
-        x = grid.write(1, x + 1, points(shortened(f"{drawable(word)}  ", max(grid.width - x - 2, 0))), Ink.DIM)
+        x = grid.write(y, x, points(char), ink)
+        x = grid.write(y, x + 1, points(shortened(f"{drawable(word)}  ", max(grid.width - x - 2, 0))), Ink.DIM)
     labels, notes = [stage.label for stage in picture.stages], [stage.note for stage in picture.stages]
     left, room = bar_room(labels, notes, grid.width)
     places.rows = min(grid.height - places.first_line, len(picture.stages))

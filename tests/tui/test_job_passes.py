@@ -13,6 +13,7 @@ from pipeline_jobs import SITUATIONS, job_of
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
+from npu_tui.tui.job_map import natural_lines, parts_rows
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.ranks import ranks_session
 from npu_tui.view.grid import Grid
@@ -64,6 +65,27 @@ def test_every_stage_is_a_line_of_passes(slow: Examined, width: int):
     if width == 200:
         assert "0.0 to 47.7 ms of 47.67 ms" in lines[0]
         assert all(str(number) in line for number in range(8) for line in lines[2:])
+
+
+@pytest.mark.parametrize(("width", "height", "lines"), [(80, 7, 2), (120, 7, 2), (120, 6, 1), (200, 7, 1)])
+def test_what_the_bubble_is_made_of_is_whole_where_there_are_lines_for_it(
+    slow: Examined, width: int, height: int, lines: int
+):
+    view = Overview(slow)
+    picture = view.passes.picture(view.row, view.column, width)
+    grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
+    places = draw_passes(picture, grid)
+    assert places.first_line == 1 + lines
+    assert natural_lines(view, width)[0] == 1 + lines + len(view.rows) or height < 7
+    parts = picture.legend[-1][1]
+    shown = grid.text(lines)
+    assert (parts in shown) == (width > 80 and height > 6), "120 columns hold all of it on a line of its own"
+
+
+def test_below_the_stages_stands_what_their_ranks_spend_a_step_on(slow: Examined):
+    view = Overview(slow)
+    assert view.walk is not None
+    assert [part.label for part in parts_rows(view)] == ["0", "1", "2", "3"]
 
 
 def test_the_cursor_walks_passes_stages_and_steps(slow: Examined):
