@@ -352,14 +352,15 @@ def test_products_of_odd_sides_take_what_others_of_their_type_take() -> None:
     assert check("KERNEL.SHAPE", even) is None
 
 
-def test_what_checkpointing_computes_again_is_told() -> None:
+@pytest.mark.parametrize("around", ["autograd::engine::evaluate_function: ", ""])
+def test_what_checkpointing_computes_again_is_told(around: str) -> None:
     """What the function of a checkpoint launches in the backward pass, without what its own backward pass launches."""
     assert not isinstance(check("OP.RECOMPUTE", facts_of(job("healthy"))), Draft)
     found = measured(replace(TROUBLED["healthy"], seed=4))
     trace, prefix = found.trace, "autograd::engine::evaluate_function: "
     counts = np.bincount(trace.slices.name, minlength=len(trace.names))
     often = max((k for k, name in enumerate(trace.names) if name.startswith(prefix + "Addmm")), key=counts.__getitem__)
-    trace.names[often] = prefix + "CheckpointFunctionBackward"
+    trace.names[often] = around + "CheckpointFunctionBackward"
     trace.known = ValueCache()
     draft = check("OP.RECOMPUTE", facts_of(found))
     assert isinstance(draft, Draft)
