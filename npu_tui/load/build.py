@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,6 @@ from npu_tui.load.json_events import NO_PROCESS, NO_THREAD, place_number
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.kineto import renamed
 from npu_tui.load.layers import (
-    PairedEnds,
     ProcessPlan,
     bound_links,
     paired_ends,
@@ -34,7 +34,19 @@ from npu_tui.trace.arrays import I8, I32, I64, sort_slices
 from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, engine_name, repeated_number, step_number
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.message import message
-from npu_tui.trace.model import Counters, CounterSeries, EventFile, Health, Lane, Layer, Rows, Slices, Trace, make_rows
+from npu_tui.trace.model import (
+    Chunks,
+    Counters,
+    CounterSeries,
+    EventFile,
+    Health,
+    Lane,
+    Layer,
+    Rows,
+    Slices,
+    Trace,
+    make_rows,
+)
 from npu_tui.trace.text import brief
 
 T = TypeVar("T")
@@ -46,7 +58,7 @@ _INSTANTS = frozenset("iInRP")
 
 _DATED_NS = 10**17  # times after this moment of 1973 are of a calendar: among them 0 is no time
 
-# Fewer slices than this are put in order before another thread would have begun with the counters.
+# Fewer events than this are put in order before another thread would have begun with the counters.
 _SIDE_BY_SIDE = 1 << 16
 
 _BLOCK = 1 << 16  # slices at a time whose keys stay in the processor's cache
@@ -63,32 +75,31 @@ _IDS: tuple[tuple[str, type[np.signedinteger[Any]]], ...] = (
 _TABLE = 1 << 24  # codes below this are counted in a table, others sorted
 
 
-class Background(Generic[T]):
-    """``compute`` in a thread that starts at once, or if it is not ``worth`` one, when the result is asked for."""
+def begun(compute: Callable[[], T], worth: bool) -> Callable[[], T]:
+    """``compute`` in a thread that starts at once, or if it is not ``worth`` one, when the result is asked for.
 
-    def __init__(self, compute: Callable[[], T], worth: bool) -> None:
-        self._compute = compute
-        self._results: list[T] = []
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True) if worth else None
-        if self._thread is not None:
-            self._thread.start()
+    What is given back returns the result, or raises what ``compute`` raised.
+    """
+    if not worth:
+        return cache(compute)
+    results: list[T] = []
+    errors: list[BaseException] = []
 
-    def result(self) -> T:
-        """What was computed; raises what ``compute`` raised."""
-        if self._thread is not None:
-            self._thread.join()
-        elif not self._results:
-            self._results.append(self._compute())
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
-
-    def _run(self) -> None:
+    def run() -> None:
         try:
-            self._results.append(self._compute())
+            results.append(compute())
         except BaseException as error:  # it is raised where the result is asked for
-            self._error = error
+            errors.append(error)
+
+    def result() -> T:
+        thread.join()
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return result
 
 
 def build_trace(
@@ -105,17 +116,11 @@ def build_trace(
     """
     whole.close()
     renamed(whole.categories, whole.link_categories)
-    large = whole.slice_count >= _SIDE_BY_SIDE
-
-    def pair() -> PairedEnds:
-        if link is not None:
-            link()
-        return paired_ends(whole)
-
+    large = whole.count >= _SIDE_BY_SIDE
     threads = whole.threads.values_in_order
     ends = _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist() if link is None else []
     link_pids = {threads[code][0] for code in ends}
-    pairing = Background(pair, large or link is not None)
+    pairing = begun(lambda: paired_ends(whole, link), large or link is not None)
     start, end, usable = _slice_times(whole)
     thread, category = whole.column("x_thread", np.int32), whole.column("x_category", np.int32)
     kept = None if usable.all() else np.flatnonzero(usable)
@@ -134,7 +139,7 @@ def build_trace(
         health.warnings.append(message("odd.lanes", count=len(further), most=_MOST_LANES))
         categories_of[_FURTHER] = set()
     plans = plan_layers(whole.metadata, categories_of, counter_pids, link_pids)
-    counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
+    counting = begun(lambda: sorted_counters(whole, plans, start_ns), large)
     twins = twin_processes(plans, whole.threads.values_in_order, thread, start, end)
     twins = {pid: first for pid, first in twins.items() if pid not in counter_pids}
     plans = [plan for plan in plans if plan.pid not in twins]
@@ -152,26 +157,21 @@ def build_trace(
         single = ~doubled
         health.warnings.append(message("odd.doubled", count=int(np.count_nonzero(doubled)), all=len(single)))
         kept, lane, start, end, category = kept[single], lane[single], start[single], end[single], category[single]
-    gathering = Background(lambda: {name: _column_in_order(whole, name, dtype, kept) for name, dtype in _IDS}, large)
+    gathering = begun(lambda: {name: whole.in_order(f"x_{name}", dtype, kept) for name, dtype in _IDS}, large)
     # Without the library a thread would only take turns with this one.
-    packing = Background(lambda: first_fit(lane, start, end), large and library() is not None)
+    packing = begun(lambda: first_fit(lane, start, end), large and library() is not None)
     slices = _slices(whole, plans, kept, lane, start, end, category)
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
-
-    def place() -> tuple[Rows, list[Lane]]:
-        slices.depth = packing.result()
-        return _rows_and_lanes(whole, plans, slices, bounds, rank)
-
-    placing = Background(place, large)
+    placing = begun(lambda: _rows_and_lanes(whole, plans, slices, packing, bounds, rank), large)
     python = {plan.pid for plan in plans if plan.kind == "python"}
     tasks = np.array([plan.kind in ("hardware", "communication") for plan in plans for _ in plan.threads], np.bool_)
-    links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, tasks, health)
+    links = bound_links(whole, pairing(), lane_of, python, bounds, slices, start_ns, tasks, health)
     if twins:
         links = distinct_links(links)
-    rows, lanes = placing.result()
-    for name, column in gathering.result().items():
+    rows, lanes = placing()
+    for name, column in gathering().items():
         setattr(slices, name, column)
-    counters, untimed, twice = counting.result()
+    counters, untimed, twice = counting()
     health.skip(message("skip.sample_time"), untimed)
     if twice:
         health.warnings.append(message("odd.doubled_samples", count=twice))
@@ -179,7 +179,12 @@ def build_trace(
     if (cropped := whole.metadata.cropped) is not None:
         health.cropped = low, high = cropped[0] - start_ns, cropped[1] - start_ns
         health.warnings.append(message("odd.cropped", start=low, end=high))
-    chunks = whole.chunks()
+    chunks = Chunks(
+        file=whole.column("chunk_file", np.int32),
+        offset=whole.column("chunk_offset", np.int64),
+        length=whole.column("chunk_length", np.int64),
+        first_event=whole.column("chunk_first", np.int64),
+    )
     return Trace(
         path=path,
         files=files,
@@ -263,18 +268,11 @@ def _lane_codes(
     return lane_of
 
 
-def _column_in_order(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
-    """The column ``name`` of slices in the order of ``kept``; of one that is all alike there is one value."""
-    if (value := whole.alike(f"x_{name}")) is not None:
-        return np.broadcast_to(np.array(value, dtype), len(kept))
-    return np.take(whole.column(f"x_{name}", dtype), kept)
-
-
 def _slices(
     whole: WholeColumns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
 ) -> Slices:
     """The columns in the order of ``kept``; depth and ``_IDS`` are filled in later."""
-    name = _column_in_order(whole, "name", np.int32, kept)
+    name = whole.in_order("x_name", np.int32, kept)
     later: Any = np.zeros(0, np.int32)
     return Slices(
         start=start,
@@ -286,7 +284,7 @@ def _slices(
         op_class=_slice_classes(whole, plans, lane, category, name),
         task_type=later,
         stream=later,
-        connection=_column_in_order(whole, "connection", np.int64, kept),
+        connection=whole.in_order("x_connection", np.int64, kept),
         correlation=later,
         stack=later,
         event=later,
@@ -336,9 +334,15 @@ def _slice_classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, cat
 
 
 def _rows_and_lanes(
-    whole: WholeColumns, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
+    whole: WholeColumns,
+    plans: list[ProcessPlan],
+    slices: Slices,
+    packing: Callable[[], I32],
+    bounds: I64,
+    rank: int | None,
 ) -> tuple[Rows, list[Lane]]:
-    """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
+    """One row per (lane, depth) in lane order, those of the derived Steps lane last; ``packing`` gives the depths."""
+    slices.depth = packing()
     height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
     first_row = np.concatenate(([0], np.cumsum(height)))
     lanes: list[Lane] = []

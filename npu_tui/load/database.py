@@ -22,7 +22,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from npu_tui.load.build import Background, build_trace
+from npu_tui.load.build import begun, build_trace
 from npu_tui.load.database_args import DatabaseArgs
 from npu_tui.load.database_columns import Connections, DatabaseColumns, Texts
 from npu_tui.load.database_device import read_collectives, read_device, read_overlap
@@ -109,16 +109,16 @@ class _Loading:
             self._database.notes.append(message("odd.db_connections", count=connections.dropped))
         tasks = read_device(tables, texts, whole)
         beside = tasks is not None and self._database.size >= _WORTH_A_THREAD  # else the process is not known yet
-        counting = Background(lambda: read_counters(tables, texts, whole), beside)
+        counting = begun(lambda: read_counters(tables, texts, whole), beside)
         collectives = read_collectives(tables, texts, whole, tasks)
         read_overlap(tables, whole, tasks, collectives)
         if not beside or (self._early is not None and self._database.size >= _WORTH_A_PICTURE):
-            counting.result()
+            counting()
             if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.phases["X"]:
                 self._early(self._built(whole.so_far(), Health()))
         python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
         host = read_host(tables, texts, whole, connections, python)
-        counting.result()
+        counting()
         rest = [(host, connections, tasks, collectives)]
         return lambda: read_links(whole, *rest.pop())  # nobody else keeps them
 

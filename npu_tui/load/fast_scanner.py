@@ -95,13 +95,14 @@ _SKIPPED = {
 
 
 class ScannerMemory:
-    """What one scanner and the library share: plain numbers (``get``, ``put``) and ``arrays`` by their names.
+    """What one scanner and the library share: plain ``numbers`` and ``arrays``, by their names.
 
     ``native/layout.py`` says which there are.
     """
 
     def __init__(self, buffer_bytes: int, range_bytes: int) -> None:
         self.words = np.zeros(WORDS, np.int64)
+        self.numbers = self.words[min(NUMBER.values()) :].view([(name, np.int64) for name in NUMBER])[0]
         self.arrays: dict[str, Array] = {}
         self._range_bytes = range_bytes
         self._maps = 0
@@ -109,21 +110,13 @@ class ScannerMemory:
         self._share("powers", POWERS)
         self._share("rare", np.zeros(3 * _SET_ASIDE, np.int64))
         self._share("inexact", np.zeros(4 * _SET_ASIDE, np.int64))
-        self.put("rare_room", _SET_ASIDE)
-        self.put("inexact_room", _SET_ASIDE)
+        self.numbers["rare_room"] = _SET_ASIDE
+        self.numbers["inexact_room"] = _SET_ASIDE
         self._make_tables(_ENTITIES)
         self._share("heap", np.zeros(_HEAP, np.uint8))
-        self.put("heap_room", _HEAP - 64)
+        self.numbers["heap_room"] = _HEAP - 64
         for group in GROUPS:
             self.new_columns(group)
-
-    def get(self, name: str) -> int:
-        """A plain number."""
-        return int(self.words[NUMBER[name]])
-
-    def put(self, name: str, value: int) -> None:
-        """Set a plain number."""
-        self.words[NUMBER[name]] = value
 
     def _share(self, name: str, array: Array) -> None:
         """Let the library use ``array`` as the region ``name``."""
@@ -145,27 +138,27 @@ class ScannerMemory:
             else:
                 self._maps += 1
                 self._share(name, np.frombuffer(mmap.mmap(-1, size), scalar))
-        self.put(f"{group}_room", rows)
-        self.put(_ROWS[group], 0)
+        self.numbers[f"{group}_room"] = rows
+        self.numbers[_ROWS[group]] = 0
 
     def grow_tables(self, event_bytes: int) -> bool:
         """Make room for another event in the tables; True if the places of all entities must be found again."""
-        room, used = self.get("heap_room"), self.get("heap_used")
+        room, used = int(self.numbers["heap_room"]), int(self.numbers["heap_used"])
         wanted = event_bytes + 16 * ENTITIES_PER_EVENT * MOST_VALUES
         if used + wanted > room:
             heap = np.zeros(2 * (room + wanted) + 64, np.uint8)
             heap[:used] = self.arrays["heap"][:used]
             self._share("heap", heap)
-            self.put("heap_room", len(heap) - 64)
-        room = self.get("entity_room")
-        if self.get("entities") + ENTITIES_PER_EVENT <= room:
+            self.numbers["heap_room"] = len(heap) - 64
+        room = int(self.numbers["entity_room"])
+        if int(self.numbers["entities"]) + ENTITIES_PER_EVENT <= room:
             return False
         self._make_tables(4 * room)
         return True
 
     def _make_tables(self, room: int) -> None:
         """Tables for ``room`` entities, with what is known already."""
-        before = self.get("entity_room")
+        before = int(self.numbers["entity_room"])
         tables = {name: np.zeros(room, np.int64) for name in ("hash", "offset", "length")}
         tables |= {name: np.full((len(DICTIONARIES), room), -1, np.int32) for name in ("code", "list")}
         for name, table in tables.items():
@@ -173,7 +166,7 @@ class ScannerMemory:
                 table[..., :before] = self.arrays[name]
             self._share(name, table)
         self._share("slots", np.zeros(4 * room, np.int32))
-        self.put("entity_room", room)
+        self.numbers["entity_room"] = room
 
 
 _numbers = itertools.count()
@@ -202,7 +195,7 @@ class Scanner:
         self._library = library
         self._chunk_size = chunk_size
         self._memory = ScannerMemory(min(BUFFER, max(range_bytes, 1 << 16)), range_bytes)
-        self._memory.put("chunk_size", min(chunk_size, _CHUNK))
+        self._memory.numbers["chunk_size"] = min(chunk_size, _CHUNK)
         self._tolerant_parts = 0
 
     def scan(self, descriptor: int, start: int, cut: int | None) -> Scanned:
@@ -244,7 +237,7 @@ class Scanner:
         base, filled, position, closed = scanned.end, 0, 0, -1
         exhausted = False
         self._begin_part()
-        memory.put("cut", _FOREVER if cut is None else cut)
+        memory.numbers["cut"] = _FOREVER if cut is None else cut
         while True:
             if filled < room and not exhausted:
                 got = os.preadv(descriptor, [view[filled:room]], base + filled)
@@ -255,16 +248,16 @@ class Scanner:
                     view[filled - 1 : filled + 1] = b",{"  # the library takes an event once it sees the next one
                     filled += 1
                 buffer[filled : filled + PADDING] = 0
-            memory.put("base", base)
-            memory.put("filled", filled)
-            memory.put("position", position)
+            memory.numbers["base"] = base
+            memory.numbers["filled"] = filled
+            memory.numbers["position"] = position
             why = int(self._library.scan(memory.words, WORDS))
-            position = memory.get("position")
+            position = int(memory.numbers["position"])
             self._settle()
             scanned.end = base + position
             if why == GROW:
-                left = {group: memory.get(f"{group}_room") - memory.get(rows) for group, rows in _ROWS.items()}
-                if full := [group for group, rows in left.items() if rows < MOST_VALUES + 2]:
+                numbers = memory.numbers
+                if full := [g for g, rows in _ROWS.items() if numbers[f"{g}_room"] - numbers[rows] < MOST_VALUES + 2]:
                     self._end_part(scanned)
                     for group in full:
                         memory.new_columns(group)
@@ -282,26 +275,26 @@ class Scanner:
 
     def _begin_part(self) -> None:
         memory = self._memory
-        known = {name: memory.get(f"known_{name}") for name in DICTIONARIES}
+        known = {name: int(memory.numbers[f"known_{name}"]) for name in DICTIONARIES}
         self._part = RangeColumns(known)
-        self._first = {group: memory.get(rows) for group, rows in _ROWS.items()}
+        self._first = {group: int(memory.numbers[rows]) for group, rows in _ROWS.items()}
         for name in ("events", *_SKIPPED, *(f"phase_{letter}" for letter in _LETTERS)):
-            memory.put(name, 0)
+            memory.numbers[name] = 0
 
     def _settle(self) -> None:
         """Take over what the library left in the buffer: rare events, and numbers of many digits."""
         memory, part = self._memory, self._part
         arrays, buffer = memory.arrays, memory.arrays["buffer"]
-        if count := memory.get("rare_count"):
-            memory.put("rare_count", 0)
+        if count := int(memory.numbers["rare_count"]):
+            memory.numbers["rare_count"] = 0
             rows = arrays["rare"][: 3 * count].reshape(-1, 3).tolist()
             events = decode_events(b"[%b]" % b",".join([buffer[at : at + length].tobytes() for _, at, length in rows]))
             for (ordinal, _, _), event in zip(rows, events, strict=True):
                 part.phases[event.ph] = part.phases.get(event.ph, 0) + 1
                 if event.ph == "M" or event.ph in PHASES:
                     part.replay.append((ordinal, event))
-        if count := memory.get("inexact_count"):
-            memory.put("inexact_count", 0)
+        if count := int(memory.numbers["inexact_count"]):
+            memory.numbers["inexact_count"] = 0
             for kind, row, at, length in arrays["inexact"][: 4 * count].reshape(-1, 4).tolist():
                 text = buffer[at : at + length].tobytes().decode("ascii")
                 if kind == DURATION:
@@ -314,14 +307,14 @@ class Scanner:
     def _end_part(self, scanned: Scanned) -> None:
         """Add the open part to ``scanned``, if it holds anything."""
         memory, part = self._memory, self._part
-        part.count = memory.get("events")
+        part.count = int(memory.numbers["events"])
         if not part.count:
             return
-        part.phases |= {letter: count for letter in _LETTERS if (count := memory.get(f"phase_{letter}"))}
-        part.skipped |= {reason: count for name, reason in _SKIPPED.items() if (count := memory.get(name))}
+        part.phases |= {letter: count for letter in _LETTERS if (count := int(memory.numbers[f"phase_{letter}"]))}
+        part.skipped |= {reason: count for name, reason in _SKIPPED.items() if (count := int(memory.numbers[name]))}
         part.news = new_values(memory, part.known)
         for group, names in GROUPS.items():
-            first, end = self._first[group], memory.get(_ROWS[group])
+            first, end = self._first[group], int(memory.numbers[_ROWS[group]])
             part.columns |= {name: memory.arrays[name][first:end] for name in names}
         part.end = scanned.end
         scanned.parts.append((self.name, part))
@@ -334,7 +327,7 @@ def new_values(memory: ScannerMemory, known: dict[str, int]) -> dict[str, list[A
     """The values of each dictionary after the ``known`` first ones, in the order of their codes."""
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(DICTIONARIES):
-        entities = memory.arrays["list"][number, known[name] : memory.get(f"known_{name}")].tolist()
+        entities = memory.arrays["list"][number, known[name] : int(memory.numbers[f"known_{name}"])].tolist()
         if name == "threads":
             values[name] = [_thread(memory, entity) for entity in entities]
         elif name == "series":

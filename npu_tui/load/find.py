@@ -119,24 +119,18 @@ def find_source(path: Path, form: Form | None = None, survey: Survey | None = No
             raise SeveralError(_several(path, places, "input.tables" if bare else "input.several"))
         if profiles:
             return replace(profiles[0].sources()[0], opened=path)
-        others = [one for one in FORMATS if one.form is None]  # a text or a database is a file
-        if form is None and (alone := _first(path, survey, others)) is not None:
+        found = (one.recognise(path, survey) for one in FORMATS if one.form is None)  # a text or a database is a file
+        if form is None and (alone := next(filter(None, found), None)) is not None:
             return alone
     except OSError as error:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
     raise InputError(_nothing_in(path, form, survey))
 
 
-def _first(path: Path, survey: Survey, formats: Sequence[Format]) -> Source | None:
-    """The source that the first of ``formats`` makes of ``path``."""
-    return next((found for one in formats if (found := one.recognise(path, survey)) is not None), None)
-
-
 def _recognised(file: Path, survey: Survey, form: Form | None = None) -> Source:
     """What ``file`` is: in a ``form``, it is no table or database of something that is read as a folder."""
-    source = _first(file, survey, FORMATS if form is None else [one for one in FORMATS if not one.is_folder])
-    assert source is not None  # the last format takes any file, and says what is wrong with it
-    return source
+    # The last format takes any file, and says what is wrong with it.
+    return next(filter(None, (one.recognise(file, survey) for one in FORMATS if form is None or not one.is_folder)))
 
 
 def twin_of(source: Source) -> Path | None:

@@ -21,9 +21,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from msgspec import Struct, field
 
-from npu_tui.load.errors import Watcher
 from npu_tui.load.json_chunks import CHUNK
-from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import admitted, head_of
 
 T = TypeVar("T")
@@ -55,8 +53,12 @@ class Survey:
         status = os.stat(folder)
         key = status.st_dev, status.st_ino
         if key not in self._listed:
+            found: dict[str, bool | None] = {}
             with os.scandir(admitted(folder)) as entries:
-                found = {entry.name: _is_folder(entry) for entry in entries}
+                for entry in entries:
+                    found[entry.name] = None
+                    with suppress(OSError):  # a link that leads nowhere, or in a circle
+                        found[entry.name] = True if entry.is_dir() else False if entry.is_file() else None
             self._listed[key] = dict(sorted(found.items()))
         return self._listed[key]
 
@@ -120,12 +122,6 @@ class Survey:
         return cast(T, self._told[key])
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool | None:
-    with suppress(OSError):  # a link that leads nowhere, or in a circle
-        return True if entry.is_dir() else False if entry.is_file() else None
-    return None
-
-
 Form = Literal["text", "db"]
 """The two forms in which the profilers export a trace."""
 
@@ -160,7 +156,9 @@ class Format(Struct, frozen=True):
     """One format of a file or a folder.
 
     ``kind`` is its name. ``recognise`` makes the source of a file or a folder of this format, None for any other.
-    ``reader`` is the module in ``load`` that reads it, and its function: as most are heavy, it is imported by ``read``.
+    ``reader`` is the module in ``load`` that reads it, and its function: as most are heavy, it is ``imported``
+    to read. It takes the source, a ``Watcher`` and a ``ReadingPace``, and raises ``InputError``, ``OSError``, or
+    ``Cancelled`` if the watcher says to stop.
     ``companions`` is named so too: what reads the tables beside a trace, "" where they are plain files.
     ``traces`` finds those in a folder by the names that its writer gives them, in ``form``. With ``is_folder`` a folder
     is read as a whole. What is no profile of a device (``is_profile``) has no parsed copy and nothing beside it.
@@ -174,11 +172,6 @@ class Format(Struct, frozen=True):
     is_folder: bool = False
     is_profile: bool = True
     companions: str = ""
-
-    def read(self, source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
-        """The trace of ``source``. Raises ``InputError``, ``OSError``, ``Cancelled`` if the watcher says to stop."""
-        trace: Trace = imported(self.reader)(source, watcher, pace)
-        return trace
 
 
 class Source(Struct, frozen=True):

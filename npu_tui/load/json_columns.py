@@ -60,14 +60,10 @@ class ValueCodes(dict[K, int]):
         self.update(zip(new, itertools.count(len(self) - self.absent), strict=False))
         return [*map(self.__getitem__, values)]
 
-    def since(self, count: int) -> list[K]:
-        """The values with the codes ``count`` and up."""
-        return list(islice(self, self.absent + count, None))
-
     @property
     def values_in_order(self) -> list[K]:
         """The numbered values; code k is at index k."""
-        return self.since(0)
+        return list(islice(self, self.absent, None))
 
 
 class Dictionaries:
@@ -132,7 +128,7 @@ class JointCodes:
         """The codes of all events since the last call: one row per dictionary, one column per event."""
         codes = [
             [self._threads[pid, tid], *(codes[text] for codes, text in zip(self._dictionaries, texts, strict=True))]
-            for pid, tid, *texts in self._combinations.since(self._codes.shape[1])
+            for pid, tid, *texts in self._combinations.values_in_order[self._codes.shape[1] :]
         ]
         if codes:
             self._codes = np.concatenate((self._codes, np.array(codes, np.int32).T), axis=1)
@@ -493,7 +489,7 @@ class EventColumns(Dictionaries):
         }
         part.end, part.count = end, self.count
         part.phases, part.skipped = dict(self._phases), dict(self._skipped)
-        part.news = {name: codes.since(part.known[name]) for name, codes in self.dictionaries.items()}
+        part.news = {name: codes.values_in_order[part.known[name] :] for name, codes in self.dictionaries.items()}
         self._begin()
         return part
 

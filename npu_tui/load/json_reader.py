@@ -27,7 +27,7 @@ from npu_tui.load.times import INVALID, TimeUnit, parse_times
 from npu_tui.load.unpack import open_file, stream_at
 from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.memory import RowRoom
-from npu_tui.trace.model import UNFINISHED, Chunks
+from npu_tui.trace.model import UNFINISHED
 
 Array = npt.NDArray[Any]
 
@@ -227,11 +227,6 @@ class WholeColumns(Dictionaries):
         early._columns = {name: list(pieces) for name, pieces in self._columns.items() if not name.startswith("l_")}
         return early
 
-    @property
-    def slice_count(self) -> int:
-        """How many slices there are."""
-        return sum(map(len, self._columns.get("x_time", [])))
-
     def column(self, name: str, dtype: npt.DTypeLike) -> Array:
         """All of the column ``name``, which is given away: it can be asked for once."""
         pieces = self._columns.pop(name, [])
@@ -243,24 +238,17 @@ class WholeColumns(Dictionaries):
             at += len(piece)
         return column
 
-    def alike(self, name: str) -> int | None:
-        """The one value of the column ``name``, if that is all that was put into it, spread without memory."""
+    def in_order(self, name: str, dtype: npt.DTypeLike, order: I64) -> Array:
+        """The column ``name`` in an ``order``, given away; one value of it that was spread without memory stays so."""
         pieces = [piece for piece in self._columns.get(name, []) if len(piece)]
         values = {int(piece[0]) for piece in pieces} if all(piece.strides == (0,) for piece in pieces) else set()
-        return values.pop() if len(values) == 1 else None
+        if len(values) == 1:
+            return np.broadcast_to(np.array(values.pop(), dtype), len(order))
+        return np.take(self.column(name, dtype), order)
 
     def peek(self, name: str, dtype: npt.DTypeLike) -> Array:
         """A copy of the column ``name``, which stays."""
         return np.concatenate([np.zeros(0, dtype), *self._columns.get(name, [])])
-
-    def chunks(self) -> Chunks:
-        """Where the events lie in the files."""
-        return Chunks(
-            self.column("chunk_file", np.int32),
-            self.column("chunk_offset", np.int64),
-            self.column("chunk_length", np.int64),
-            self.column("chunk_first", np.int64),
-        )
 
 
 def _durations(start: I64, end: I64) -> I64:

@@ -6,7 +6,7 @@ Links are bound to the slices that enclose their ends. How ends are paired, also
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -228,8 +228,13 @@ class PairedEnds(Struct, frozen=True):
     following: npt.NDArray[np.bool_]
 
 
-def paired_ends(whole: WholeColumns) -> PairedEnds:
-    """The link ends of ``whole`` by (category, id); threads and events of the ends stay there."""
+def paired_ends(whole: WholeColumns, link: Callable[[], None] | None = None) -> PairedEnds:
+    """The link ends of ``whole`` by (category, id); threads and events of the ends stay there.
+
+    ``link`` takes in those that are not there yet.
+    """
+    if link is not None:
+        link()
     time = whole.column("l_time", np.int64)
     where = np.flatnonzero(time != INVALID)
     untimed = len(time) - len(where)

@@ -21,7 +21,7 @@ from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.find import PIPE, PIPED, find_source
-from npu_tui.load.format import Form, ReadingPace, Source, Survey, form_of
+from npu_tui.load.format import Form, ReadingPace, Source, Survey, form_of, imported
 from npu_tui.load.json_chunks import CHUNK
 from npu_tui.load.text_trace import piped
 from npu_tui.load.unpack import Unpacking, open_file, scratch_folder, spooled
@@ -44,7 +44,8 @@ def load(
     try:
         source = path if isinstance(path, Source) else find_source(Path(path))
         try:
-            return source.format.read(source, watcher, ReadingPace(chunk_size, range_bytes))
+            trace: Trace = imported(source.format.reader)(source, watcher, ReadingPace(chunk_size, range_bytes))
+            return trace
         except OSError as error:
             raise InputError(refusal(source.path, error)) from error
         except MemoryError as error:

@@ -68,7 +68,7 @@ def read_service_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> T
         except InputError as error:
             service.odd.append(error.message)
     for name in DATABASES:
-        if name in service.files and not text.whole.slice_count:
+        if name in service.files and not text.whole.phases["X"]:
             args, odd = add_slices(text.whole, source.path / name)
             service.odd += odd
     trace = service_trace(service, text.whole, tuple(files), text.health, args, watcher.early)

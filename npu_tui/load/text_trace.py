@@ -329,12 +329,7 @@ class TextReading(Struct):
         file = EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None)
         opened = open_file(plain.path)
         self.held.append(opened.kept())
-
-        def advance(done: int, events: int) -> None:
-            self.watcher.report(done, file.size, events)
-            if not number:  # those of later files are not in sight yet
-                self._show(file, done)
-
+        advance = partial(self._advance, file, number)
         if not number:  # the slices of one export count alike
             self.unit = time_unit(os.pread(opened.descriptor, CHUNK, start))
             if self.unit is not None:
@@ -355,10 +350,13 @@ class TextReading(Struct):
         health.skip(message("skip.malformed"), outcome.malformed)
         return file, outcome.end
 
-    def _show(self, file: EventFile, done: int) -> None:
-        """Show what is there of ``file``, of which ``done`` bytes are read, whenever it is twice as much as before."""
+    def _advance(self, file: EventFile, number: int, done: int, events: int) -> None:
+        """Report that ``done`` bytes of the file ``number`` are read; show what is there if that is twice as much."""
+        self.watcher.report(done, file.size, events)
         early, count = self.watcher.early, self.whole.count
-        if early is None or count < max(2 * self.shown_events, 1) or done >= file.size * _EARLY_SHARE:
+        if number or early is None:  # those of later files are not in sight yet
+            return
+        if count < max(2 * self.shown_events, 1) or done >= file.size * _EARLY_SHARE:
             return
         if time.monotonic() - self.shown_at < (_EARLY_SECONDS if self.shown_events else _FIRST_SECONDS):
             return

@@ -116,7 +116,11 @@ class LaneIndex:
             if not len(active):
                 break
             enough = ends[node] >= goal
-            items[active[enough]] = self._descend(node[enough], level, goal[enough])
+            leaf, far = node[enough], goal[enough]
+            for below in reversed(self._latest_end[:level]):
+                right = leaf * 2 + 1
+                leaf = np.where(below[right] >= far, right, right - 1)
+            items[active[enough]] = leaf
             # Next: the parent of the left neighbour; for a right child that is its own parent, with the sibling in it.
             node = (node - 1) >> 1
             rest = ~enough & (node >= 0)
@@ -124,10 +128,3 @@ class LaneIndex:
         # The tree spans all lanes: a slice of an earlier lane may reach far enough.
         items[items < self._first[lane]] = -1
         return items
-
-    def _descend(self, position: I64, level: int, goal: I64) -> I64:
-        while level:
-            level -= 1
-            right = position * 2 + 1
-            position = np.where(self._latest_end[level][right] >= goal, right, right - 1)
-        return position

@@ -298,21 +298,6 @@ def repeated_number(name: str) -> str | None:
     return None if match is None else match[1]
 
 
-def classify(kind: LayerKind, category: str, name: str) -> OpClass:
-    """The class of the slices called ``name`` with ``category`` in a layer of ``kind``."""
-    if kind == "python" or kind == "other" or category == "python_function":
-        return _host_class(category, name)
-    if kind == "cann":
-        return OpClass.WAIT if _HOST_WAIT.search(name) else OpClass.CANN
-    if kind == "overlap":
-        if name == "Free":
-            return OpClass.WAIT
-        return OpClass.CUBE if name == "Computing" else OpClass.COMMUNICATION
-    if category == COLLECTIVE:
-        return OpClass.COMMUNICATION
-    return OpClass.OTHER if category == ANNOTATION else _device_class(kind, name)
-
-
 CLASS_OF_CATEGORY = {
     "enqueue": OpClass.QUEUE, "dequeue": OpClass.QUEUE, "queued": OpClass.WAIT, "prefill": OpClass.CUBE,
     "decode": OpClass.VECTOR, "mixed": OpClass.MEMORY, "dummy": OpClass.QUEUE, "running": OpClass.OP,
@@ -321,20 +306,28 @@ CLASS_OF_CATEGORY = {
 """Categories that decide alone on host layers: of the task queue, and of an inference service."""
 
 
-def _host_class(category: str, name: str) -> OpClass:
+def classify(kind: LayerKind, category: str, name: str) -> OpClass:
+    """The class of the slices called ``name`` with ``category`` in a layer of ``kind``."""
     if category == "python_function":
         return OpClass.FRAME
-    if category in CLASS_OF_CATEGORY:
-        return CLASS_OF_CATEGORY[category]
-    if names_step(name):
-        return OpClass.STEP
-    if _HOST_WAIT.search(name):
-        return OpClass.WAIT
-    return OpClass.OP if category == "cpu_op" else OpClass.OTHER
-
-
-def _device_class(kind: LayerKind, name: str) -> OpClass:
-    """The class of a task called ``name`` on a device, in its streams or in the lanes of a group (communication)."""
+    if kind == "python" or kind == "other":
+        if category in CLASS_OF_CATEGORY:
+            return CLASS_OF_CATEGORY[category]
+        if names_step(name):
+            return OpClass.STEP
+        if _HOST_WAIT.search(name):
+            return OpClass.WAIT
+        return OpClass.OP if category == "cpu_op" else OpClass.OTHER
+    if kind == "cann":
+        return OpClass.WAIT if _HOST_WAIT.search(name) else OpClass.CANN
+    if kind == "overlap":
+        if name == "Free":
+            return OpClass.WAIT
+        return OpClass.CUBE if name == "Computing" else OpClass.COMMUNICATION
+    if category == COLLECTIVE:
+        return OpClass.COMMUNICATION
+    if category == ANNOTATION:
+        return OpClass.OTHER
     if _DEVICE_WAIT.search(name):
         return OpClass.WAIT
     if kind == "communication":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 UNLIMITED = 1 << 62  # version 1 of control groups writes a number near 2**63 for it
@@ -68,7 +69,10 @@ class RowRoom:
 
 def _left_in_groups(listing: Path, top: Path) -> Iterator[int]:
     """What the control group of the process, and each around it, has left; what holds copies of files is free."""
-    for line in _lines_of_file(listing):
+    groups = ""
+    with suppress(OSError):
+        groups = listing.read_text(errors="replace")
+    for line in groups.splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         name = "memory" if "memory" in controllers.split(",") else controllers
         if name not in _CONTROL_GROUPS:
@@ -87,12 +91,8 @@ def _left_in_groups(listing: Path, top: Path) -> Iterator[int]:
 
 def _sizes_by_name(path: Path, names: Sequence[str], unit: int = 1024) -> dict[str, int]:
     """Bytes by the names that lines of ``path`` begin with."""
-    parts = (line.split() for line in _lines_of_file(path))
-    return {part[0]: int(part[1]) * unit for part in parts if len(part) > 1 and part[0] in names}
-
-
-def _lines_of_file(path: Path) -> list[str]:
     try:
-        return path.read_text(errors="replace").splitlines()
+        parts = (line.split() for line in path.read_text(errors="replace").splitlines())
     except OSError:
-        return []
+        return {}
+    return {part[0]: int(part[1]) * unit for part in parts if len(part) > 1 and part[0] in names}

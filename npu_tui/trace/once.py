@@ -55,17 +55,14 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
         if instance is None:
             return self
         values: dict[str, Any] = instance.__dict__
-        with self._lock_of(values):
+        with _making:
+            lock: AbstractContextManager[bool] = values.setdefault(_LOCKS, {}).setdefault(self._name, RLock())
+        with lock:
             if self._name not in values:
                 go_on()
                 values[self._name] = self._compute(instance)  # cached like a plain attribute
             value: T = values[self._name]
             return value
-
-    def _lock_of(self, values: dict[str, Any]) -> AbstractContextManager[bool]:
-        with _making:
-            locks: dict[str, AbstractContextManager[bool]] = values.setdefault(_LOCKS, {})
-            return locks.setdefault(self._name, RLock())
 
     def is_known(self, instance: object) -> bool:
         """Whether ``instance`` already has the value."""

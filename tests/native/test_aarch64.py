@@ -73,7 +73,7 @@ def block_of(data: bytes) -> bytearray:
     memory = ScannerMemory(len(data), 8 * len(data))
     memory.arrays["buffer"][: len(data)] = np.frombuffer(data, np.uint8)
     for name, value in (("filled", len(data)), ("position", 1), ("cut", 1 << 60), ("chunk_size", 4096)):
-        memory.put(name, value)
+        memory.numbers[name] = value
     for group in ("x", "c", "l", "chunk"):
         for name, array in memory.arrays.items():
             if name.startswith(f"{group}_"):
