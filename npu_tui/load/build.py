@@ -303,30 +303,29 @@ def _slice_classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, cat
     def keys(part: slice) -> I64:
         return np.take(begin, lane[part]) + category[part].astype(np.int64) * len(names) + name[part]
 
-    def classes(distinct: I64) -> I8:
-        decided = np.array([CLASS_OF_CATEGORY.get(category, -1) for category in categories], np.int8)
-        # The category decides for most events of the host; only names of the others are looked at.
-        host = np.array([plan.kind in ("python", "other") for plan in plans], np.bool_)
-        layers, codes = np.divmod(distinct // len(names), len(categories))
-        op_class = np.where(host[layers], decided[codes], -1).astype(np.int8)
-        for i in np.flatnonzero(op_class < 0).tolist():
-            category, name = categories[int(codes[i])], names[int(distinct[i]) % len(names)]
-            op_class[i] = classify(plans[int(layers[i])].kind, category, name)
-        return op_class
-
-    # Keys in a table take linear time. Too many for one are sorted.
-    if size > _TABLE:
-        key = keys(slice(None))
-        distinct = np.unique(key)
-        return np.take(classes(distinct), np.searchsorted(distinct, key))
-    # In blocks, so that keys are never there for all slices at once.
+    # Keys in a table take linear time, in blocks, so that they are never there for all slices at once. Too many for a
+    # table are sorted.
     blocks = [slice(at, at + _BLOCK) for at in range(0, len(lane), _BLOCK)]
-    seen = np.zeros(size, np.bool_)
-    for block in blocks:
-        seen[keys(block)] = True
-    distinct = np.flatnonzero(seen)
+    every = keys(slice(None)) if size > _TABLE else None
+    if every is not None:
+        distinct = np.unique(every)
+    else:
+        seen = np.zeros(size, np.bool_)
+        for block in blocks:
+            seen[keys(block)] = True
+        distinct = np.flatnonzero(seen)
+    decided = np.array([CLASS_OF_CATEGORY.get(category, -1) for category in categories], np.int8)
+    # The category decides for most events of the host; only names of the others are looked at.
+    host = np.array([plan.kind in ("python", "other") for plan in plans], np.bool_)
+    layers, codes = np.divmod(distinct // len(names), len(categories))
+    classes = np.where(host[layers], decided[codes], -1).astype(np.int8)
+    for i in np.flatnonzero(classes < 0).tolist():
+        kind, name_code = plans[int(layers[i])].kind, int(distinct[i]) % len(names)
+        classes[i] = classify(kind, categories[int(codes[i])], names[name_code])
+    if every is not None:
+        return np.take(classes, np.searchsorted(distinct, every))
     table = np.empty(size, np.int8)
-    table[distinct] = classes(distinct)
+    table[distinct] = classes
     op_class = np.empty(len(lane), np.int8)
     for block in blocks:
         op_class[block] = np.take(table, keys(block))

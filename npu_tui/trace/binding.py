@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
@@ -15,20 +16,21 @@ from npu_tui.trace.once import once
 _AT_ONCE = 1 << 16  # queries per block: the temporary arrays of a block stay in the cache of the processor
 
 
-class LaneIndex:
-    """Finds slices by lane and time in the sorted columns of slices; queries are arrays."""
+class LaneIndex(Struct, dict=True, eq=False):
+    """Finds slices by lane and time in the sorted columns of slices; queries are arrays.
 
-    def __init__(self, first: I64, last: I64, start: I64, end: I64) -> None:
-        """``first`` and ``last`` bound each lane's slices; ``start`` and ``end`` are those of all slices, ns."""
-        self._first = first
-        self._last = last
-        self._start = start
-        self._end = end
+    ``first`` and ``last`` bound each lane's slices; ``start`` and ``end`` are those of all slices, ns.
+    """
+
+    first: I64
+    last: I64
+    start: I64
+    end: I64
 
     @once
     def _latest_end(self) -> list[I64]:
         """The maximum end of each slice, of each pair, of each four and so on: a segment tree, its leaves first."""
-        levels = [self._end]
+        levels = [self.end]
         while len(right_children := levels[-1][1::2]):
             levels.append(np.maximum(levels[-1][:-1:2], right_children))
         return levels
@@ -46,8 +48,8 @@ class LaneIndex:
             code = int(lane[run[0]])
             if code < 0:
                 continue
-            first, last = int(self._first[code]), int(self._last[code])
-            at = first + np.searchsorted(self._start[first:last], time[run], "right") - 1
+            first, last = int(self.first[code]), int(self.last[code])
+            at = first + np.searchsorted(self.start[first:last], time[run], "right") - 1
             items[run] = np.where(at >= first, at, -1)
         return items
 
@@ -59,7 +61,7 @@ class LaneIndex:
         """
         items = self.started(lane, time)
         hit = items >= 0
-        hit[hit] = self._start[items[hit]] == time[hit]
+        hit[hit] = self.start[items[hit]] == time[hit]
         items[~hit] = -1
         # Step back through slices that start together until one has the connection id of the query.
         query = np.flatnonzero(hit & (connection >= 0))
@@ -68,8 +70,8 @@ class LaneIndex:
             same = connections[at] == connection[query]
             items[query[same]] = at[same]
             query, at = query[~same], at[~same] - 1
-            tied = at >= self._first[lane[query]]
-            tied[tied] = self._start[at[tied]] == time[query[tied]]
+            tied = at >= self.first[lane[query]]
+            tied[tied] = self.start[at[tied]] == time[query[tied]]
             query, at = query[tied], at[tied]
         return items
 
@@ -94,37 +96,30 @@ class LaneIndex:
 
         ``lane`` is the lane of every slice of the index.
         """
-        return self._last_reaching(np.arange(-1, len(lane) - 1), lane, self._end)
+        return self._last_reaching(np.arange(-1, len(lane) - 1), lane, self.end)
 
     def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
-        """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1."""
-        items = np.empty_like(begun)
-        for low in range(0, len(begun), _AT_ONCE):
-            block = slice(low, low + _AT_ONCE)
-            items[block] = self._climb(begun[block], lane[block], until[block])
-        return items
-
-    def _climb(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
-        """``_last_reaching`` for one block of queries.
+        """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1.
 
         Climbs the tree of latest ends to the left until a node reaches far enough, then descends into that node.
         """
         items = np.full_like(begun, -1)
-        active = np.flatnonzero(begun >= 0)
-        node, goal = begun[active], until[active]
-        for level, ends in enumerate(self._latest_end):
-            if not len(active):
-                break
-            enough = ends[node] >= goal
-            leaf, far = node[enough], goal[enough]
-            for below in reversed(self._latest_end[:level]):
-                right = leaf * 2 + 1
-                leaf = np.where(below[right] >= far, right, right - 1)
-            items[active[enough]] = leaf
-            # Next: the parent of the left neighbour; for a right child that is its own parent, with the sibling in it.
-            node = (node - 1) >> 1
-            rest = ~enough & (node >= 0)
-            active, node, goal = active[rest], node[rest], goal[rest]
+        for low in range(0, len(begun), _AT_ONCE):
+            active = low + np.flatnonzero(begun[low : low + _AT_ONCE] >= 0)
+            node, goal = begun[active], until[active]
+            for level, ends in enumerate(self._latest_end):
+                if not len(active):
+                    break
+                enough = ends[node] >= goal
+                leaf, far = node[enough], goal[enough]
+                for below in reversed(self._latest_end[:level]):
+                    right = leaf * 2 + 1
+                    leaf = np.where(below[right] >= far, right, right - 1)
+                items[active[enough]] = leaf
+                # Next: the parent of the left neighbour; for a right child that is its own, with the sibling in it.
+                node = (node - 1) >> 1
+                rest = ~enough & (node >= 0)
+                active, node, goal = active[rest], node[rest], goal[rest]
         # The tree spans all lanes: a slice of an earlier lane may reach far enough.
-        items[items < self._first[lane]] = -1
+        items[items < self.first[lane]] = -1
         return items
