@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.snapshot import Failure
+from npu_tui.trace.memory import UNLIMITED
 from npu_tui.trace.snapshot import BEFORE, BLOCK_GRAIN, GIVEN_BACK, LARGE_SEGMENT, SMALL, SMALL_SEGMENT, DeviceMemory
 
 # ``kMinLargeAlloc`` and ``kRoundLarge``: a larger request gets a segment of its own, rounded up to 2 MiB.
@@ -23,7 +24,6 @@ _PADS = 32, 0  # what NPUCachingAllocator and CUDACachingAllocator add to each r
 _MAX_EVENTS = 100_000  # the longest history that is replayed, events: some seconds
 # Values of ``max_split_size`` that are tried, bytes: one for activations of some MiB, one for those of many.
 _TRIED_MAX_SPLITS = (64 << 20, 256 << 20)
-_NO_LIMIT = 1 << 62  # above any size, and a sum with a size still fits into int64
 _FREE, _ALLOC, _EMPTY_CACHE = range(3)
 """What happens at one event, in this order."""
 
@@ -36,7 +36,7 @@ class AllocatorSettings(Struct, frozen=True):
     """
 
     expandable: bool = False
-    max_split: int = _NO_LIMIT
+    max_split: int = UNLIMITED
     released: bool = True
     pad: int = _PADS[0]
 
@@ -63,7 +63,7 @@ class _Pool:
         self._size: dict[int, int] = {}
         self._begin: dict[int, int] = {}
         self._segments: dict[int, int] = {}
-        self._unmapped = [(0, _NO_LIMIT)]
+        self._unmapped = [(0, UNLIMITED)]
         self._end = 0
         self.reserved = self.taken = 0
 
@@ -88,7 +88,7 @@ class _Pool:
         found = self._free[place] if place < len(self._free) else None
         # Blocks too large to be divided are for requests of about their size.
         too_large = max_split if size < max_split else size + LARGE_SEGMENT
-        if found is not None and (max_split == _NO_LIMIT or found[0] < too_large):
+        if found is not None and (max_split == UNLIMITED or found[0] < too_large):
             at = found[1]
         else:
             self.taken += 1

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.limits import ENOUGH, HALF
+from npu_tui.analysis.limits import ENOUGH, HALF, NEXT_TASK_NS
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
@@ -20,7 +20,6 @@ from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
 _LEAST_NS = 10_000_000  # a launch is never so long on its way; of a trace beyond 10 s ``_DRIFT`` is more
 _DRIFT = 1e-3  # clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)
 _SHARE = 0.25  # so many of those after a jump show it; the others wait on the device for longer than the jump is
-_IDLE_NS = 10_000  # a device that is idle for less goes from one task to the next, and waits for no launch
 
 
 class ClockJump(Struct, frozen=True):
@@ -52,7 +51,7 @@ class _ThreadLaunches(Struct, frozen=True):
 
     def waited(self, least: int) -> Bools:
         """Which launches an idle device left waiting for ``least`` ns or longer, if the clocks are one; (n,)."""
-        waited: Bools = (self.start - self.idle_since >= _IDLE_NS) & (self.idle_since - self.source >= least)
+        waited: Bools = (self.start - self.idle_since >= NEXT_TASK_NS) & (self.idle_since - self.source >= least)
         return waited
 
     def overtaken(self) -> I64:

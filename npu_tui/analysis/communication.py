@@ -18,6 +18,7 @@ from npu_tui.analysis.collectives import Arrivals, Collectives, LongestWaits, Ti
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.limits import (
     ALMOST_ALL,
+    BEST_PERCENTILE,
     FEWEST_EQUALS,
     HALF,
     LITTLE,
@@ -287,10 +288,6 @@ def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
     return np.flatnonzero(value == np.repeat(largest, np.diff(firsts, append=len(owner))))
 
 
-_FAST = 90.0
-"""The percentile of the speeds of equal transfers that tells what a link can do: it is rarely faster, often slower."""
-
-
 def faltering(speed: F64) -> Bools | None:
     """Which of the equal transfers over one link, by their ``speed`` (n,), GB/s, are far slower than the others.
 
@@ -299,7 +296,7 @@ def faltering(speed: F64) -> Bools | None:
     """
     if len(speed) < FEWEST_EQUALS or not (speed > 0).all():
         return None
-    slow: Bools = speed < HALF * np.percentile(speed, _FAST)
+    slow: Bools = speed < HALF * np.percentile(speed, BEST_PERCENTILE)
     if not MORE_THAN_ONE <= int(slow.sum()) <= NEARLY_ALL * len(speed):
         return None
     beyond = 1 / speed[slow] - 1 / np.median(speed[~slow])  # as long as for equal sizes

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import LaunchedWork, Step, launched_by
 from npu_tui.native.spans import count_until
@@ -25,8 +25,6 @@ from npu_tui.trace.model import Trace
 Captured = Literal["graph", "mixed", "eager"]
 """Whether graphs replay the kernels of a step, some of them, or none."""
 
-# A step of which graphs replay this share is a replayed one; with a single launch of a graph, most of it is enough.
-_ALL_REPLAYED = 0.95
 _LONGER = 2.0  # steps of an unknown kind that compute so much longer than replayed ones are unlike them
 
 
@@ -189,8 +187,9 @@ def _count_in_steps(times: I64, begins: I64) -> I64:
 def _captured(kernels: int, replayed: int, launched: int) -> Captured:
     if not launched and not replayed:
         return "eager"
-    if not kernels or replayed >= _ALL_REPLAYED * kernels:
+    if not kernels or replayed >= (1 - LITTLE) * kernels:
         return "graph"
+    # With a single launch of a graph most of the step is enough.
     return "graph" if launched == 1 and replayed >= HALF * kernels else "mixed"
 
 

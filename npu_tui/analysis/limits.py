@@ -13,6 +13,8 @@ HALF = 0.5
 """Most of something: what holds for more than this share is said of all of it, and no second one can have as much."""
 NEARLY_ALL = 0.8
 """What has this share explains the whole; predicted and recorded parts agree within a fifth."""
+MAINLY = 2 / 3
+"""What has as much is twice all the others together, and is named for all of them."""
 ALMOST_ALL = 0.9
 """Predicted gains hold within a tenth (simulated causes): what differs by less is as much."""
 A_PART = 0.2
@@ -40,6 +42,10 @@ FEWEST_OF_P99 = 100
 """Of fewer values a p99 lies between the two largest ones."""
 FAR_LONGER = 5
 """So many times as long as usual is no chance."""
+ANOTHER_KIND = 10
+"""So many times as long as usual is no longer one of the same kind: a pause and no gap, a cause and no latency."""
+BEST_PERCENTILE = 90.0
+"""The percentile of speeds that tells what the hardware reaches: it is rarely faster, often slower."""
 NAMED = 3
 """Names in a sentence that has other figures too; the places and the tables have the others."""
 PLACES = 5
@@ -52,6 +58,10 @@ OUTLYING = 5.0
 
 ROUNDING_NS = 2
 """How far rounding moves edges of slices against each other."""
+GRID_NS = 1_000
+"""Times that are nearer to each other are of one moment: tools write them as doubles in steps of 250 ns, or in us."""
+NEXT_TASK_NS = 10_000
+"""A task that starts so soon after another one ended had waited for that alone, and for no launch."""
 AWAKE_NS = 50_000
 """What begins so soon after something ended had waited for it: threads wake within this time."""
 SHORT_NS = 100_000

@@ -19,7 +19,7 @@ from npu_tui.analysis.launches import (
     busy_pairs,
     dequeue_slices,
 )
-from npu_tui.analysis.limits import HALF, HARDLY_ANY, ROUNDING_NS
+from npu_tui.analysis.limits import GRID_NS, HALF, HARDLY_ANY, ROUNDING_NS
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.intervals import covered_before, difference, intersection, parted, union
@@ -65,7 +65,7 @@ def untold(trace: Trace) -> list[tuple[str, int, int]]:
         of_layer = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [_NO_INTERVALS[0]])
         begin, until = union(trace.slices.start[of_layer], trace.slices.end[of_layer])
         gaps = begin[1:] - until[:-1]
-        missing, whole = int(gaps[gaps > _GRID_NS].sum()), int(until[-1] - begin[0]) if len(begin) else 0
+        missing, whole = int(gaps[gaps > GRID_NS].sum()), int(until[-1] - begin[0]) if len(begin) else 0
         if missing > HARDLY_ANY * whole:
             found.append((layer.name, missing, whole))
     return found
@@ -85,8 +85,6 @@ def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
 Intervals = tuple[I64, I64]
 
 _NO_INTERVALS: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-_GRID_NS = 1000
-"""What may lie between two slices that met before a tool wrote their times as doubles: those have steps of 250 ns."""
 
 
 class OverlapLanes(Struct, frozen=True):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.communication import UNKNOWN
 from npu_tui.analysis.graph import NEVER
-from npu_tui.analysis.limits import SHORT_NS
+from npu_tui.analysis.limits import ANOTHER_KIND, SHORT_NS
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, ReplayWalk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
 from npu_tui.trace.arrays import I8, I32, I64, Bools, looked_up
@@ -29,8 +29,6 @@ KINDS: tuple[PathKind, ...] = (
 HOST, COMPUTE, COPY, TRANSFER, LATE_RANK, LATENCY, DEVICE_GAP, UNEXPLAINED = range(8)
 """Codes of stretches: indices of ``KINDS``."""
 
-# A latency of more than so many medians of its kind in the run is unexplained: something unknown held it up.
-_USUAL = 10
 _WAKE, _HAND_OVER, _LAUNCH, _IN_ORDER, _DEPENDENCY = range(5)
 """Kinds of latencies: from a task to the host, from thread to thread, from the host to a task, to the next task of the
 same stream, and of another one. Each has a median of its own."""
@@ -223,8 +221,8 @@ class _Pieces:
         kind[unknown & (group == _IN_ORDER) & (rest > SHORT_NS)] = UNEXPLAINED
         long = np.flatnonzero((rest > SHORT_NS) & (group >= 0))
         for number in np.unique(group[long]).tolist():
-            mine = long[group[long] == number]
-            kind[mine[rest[mine] > _USUAL * self._usual_of(number)]] = UNEXPLAINED
+            mine = long[group[long] == number]  # far longer than the median of its kind: something unknown held it up
+            kind[mine[rest[mine] > ANOTHER_KIND * self._usual_of(number)]] = UNEXPLAINED
         return kind
 
     def _usual_of(self, number: int) -> float:

@@ -17,12 +17,11 @@ from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
 from npu_tui.analysis.graph import BACKWARD, FORWARD, plan_with
-from npu_tui.analysis.limits import SIGMAS, SOME
+from npu_tui.analysis.limits import GRID_NS, SIGMAS, SOME
 from npu_tui.trace.model import Trace
 
 _OF_A_MESSAGE = 1.5  # even stages wait for each other for about as many times as long as a message takes
 _AHEAD = 1 / 3  # share of both passes of a micro batch that the forward one takes, where they are not seen apart
-_TOGETHER_NS = 1_000  # what begins within this time of each other begins together: a send, and the receive after it
 _DRAWS = 16  # how often the step of even stages is played, each time with other passes of this one
 
 
@@ -176,7 +175,7 @@ def _passes_between_messages(
         if each.kind == "receive":
             low, high = each.end, next((time for time in borders if time > each.end), -1)
         else:
-            low, high = next((time for time in reversed(begins) if time < each.start - _TOGETHER_NS), -1), each.start
+            low, high = next((time for time in reversed(begins) if time < each.start - GRID_NS), -1), each.start
         passes.append((high if each.kind == "send" else low, kind, low, high))
     passes.sort()
     # Two passes with one begin follow each other unseen: the time is shared in the usual ratio of their work.

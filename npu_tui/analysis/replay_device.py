@@ -28,7 +28,7 @@ from npu_tui.trace.model import Trace
 
 KERNEL, RECORD, AWAIT, COLLECTIVE = range(4)
 
-_AFTER_EVENT_NS = 30_000  # a stream continues at most this long after the event that it waits for has fired
+AFTER_EVENT_NS = 30_000  # a stream continues at most this long after the event that it waits for has fired
 
 
 class DeviceTasks(Struct):
@@ -174,7 +174,7 @@ def _streams_of_events(trace: Trace, item: I64, kind: I64) -> dict[int, int]:
         for group in np.unique(slices.lane[groups]).tolist():
             ends = slices.end[groups[slices.lane[groups] == group]]
             after = fired[np.searchsorted(fired, ends)] - ends
-            if group != stream and np.count_nonzero(after <= _AFTER_EVENT_NS) > HALF * len(ends):
+            if group != stream and np.count_nonzero(after <= AFTER_EVENT_NS) > HALF * len(ends):
                 found[group] = stream
     return found
 
@@ -256,12 +256,12 @@ def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:
     by_launch = records[np.argsort(launched[records], kind="stable")]
     made = _last_of_others(tasks, by_launch, np.searchsorted(launched[by_launch], launched[awaits], "left") - 1, stream)
     after = until - tasks.end[made]
-    record = np.where((made >= 0) & (after >= -_AFTER_EVENT_NS), made, -1)
+    record = np.where((made >= 0) & (after >= -AFTER_EVENT_NS), made, -1)
     by_end = records[np.argsort(tasks.end[records], kind="stable")]
     fired = _last_of_others(tasks, by_end, np.searchsorted(tasks.end[by_end], until, "right") - 1, stream)
-    fired[until - tasks.end[fired] > _AFTER_EVENT_NS] = -1
-    lasted = until - tasks.start[awaits] > _AFTER_EVENT_NS
-    tasks.event[awaits] = np.where(lasted & ((record < 0) | (after > _AFTER_EVENT_NS)), fired, record)
+    fired[until - tasks.end[fired] > AFTER_EVENT_NS] = -1
+    lasted = until - tasks.start[awaits] > AFTER_EVENT_NS
+    tasks.event[awaits] = np.where(lasted & ((record < 0) | (after > AFTER_EVENT_NS)), fired, record)
 
 
 def _last_of_others(tasks: DeviceTasks, records: I64, at: I64, stream: I64) -> I64:

@@ -19,7 +19,16 @@ from msgspec import Struct
 from npu_tui.analysis.calls import blocking_calls
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
-from npu_tui.analysis.limits import HARDLY_ANY, LONG_NS, MORE_THAN_ONE, SHORT_NS
+from npu_tui.analysis.limits import (
+    A_PART,
+    AWAKE_NS,
+    GRID_NS,
+    HARDLY_ANY,
+    LONG_NS,
+    MORE_THAN_ONE,
+    NEXT_TASK_NS,
+    SHORT_NS,
+)
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE, KERNEL, DeviceTasks, TaskMeetings, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
@@ -328,13 +337,6 @@ def _ordered(source: I32, target: I32, where: I32) -> tuple[I32, I32, I64]:
     return source[by_target], target[by_target], place
 
 
-_HELD_NS = 50_000  # a stream starts what is queued on it sooner than this, unless it waits for something
-_AT_ONCE_NS = 10_000  # what depends on a task starts at most this long after its end
-_EXACT_NS = 1_000  # an event fires within this time of the task before it, or the clock that records both is coarser
-# Share of them that may be expected by chance: a stream of many short tasks always has one that has just ended.
-_BY_CHANCE = 0.2
-
-
 class Dependencies(Struct, frozen=True):
     """``source`` is the task that each task waited for without a record of it, -1 for most; (n,).
 
@@ -360,7 +362,7 @@ def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
     recorded = (tasks.previous >= 0) & (tasks.kind[before] == AWAIT)
     unnamed = (tasks.kind == AWAIT) & (tasks.event < 0)
     until = np.where(unnamed, tasks.end, tasks.start)
-    least = np.where(unnamed, _EXACT_NS, _HELD_NS)  # whatever waits for an event is held by it
+    least = np.where(unnamed, GRID_NS, AWAKE_NS)  # whatever waits for an event is held by it
     held = np.flatnonzero(((works & ~recorded) | unnamed) & (tasks.launched >= 0) & (until - ready > least))
     held = held[tasks.within_launch(held) < 0]
     by_end = np.flatnonzero(works)
@@ -374,15 +376,16 @@ def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
             at = np.searchsorted(tasks.end[ended], until[waiting], "right") - 1
             last = ended[np.maximum(at, 0)]
             after = until[waiting] - tasks.end[last]
-            follows = (at >= 0) & (after <= _AT_ONCE_NS) & (tasks.end[last] > ready[waiting])
+            follows = (at >= 0) & (after <= NEXT_TASK_NS) & (tasks.end[last] > ready[waiting])
             if not follows.any():
                 continue
             # What depends starts equally long after: the shorter that is, the less a stream of short tasks is chance.
-            usual = min(max(2 * int(np.median(after[follows])), _EXACT_NS), _AT_ONCE_NS)
+            # Of those some may be expected by chance: a stream of many short tasks always has one that has just ended.
+            usual = min(max(2 * int(np.median(after[follows])), GRID_NS), NEXT_TASK_NS)
             ends_within = np.searchsorted(tasks.end[ended], ready[waiting], "right")
             chance = (at + 1 - ends_within) * usual / (until[waiting] - ready[waiting])
             hits = np.count_nonzero(follows & (after <= usual))
-            if np.minimum(chance, 1.0).sum() > (_BY_CHANCE * hits if hits >= MORE_THAN_ONE else HARDLY_ANY):
+            if np.minimum(chance, 1.0).sum() > (A_PART * hits if hits >= MORE_THAN_ONE else HARDLY_ANY):
                 continue
             known = source[waiting]
             later = follows & ((known < 0) | (tasks.end[last] > tasks.end[np.maximum(known, 0)]))

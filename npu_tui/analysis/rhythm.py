@@ -15,18 +15,26 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
-from npu_tui.analysis.limits import ALMOST_ALL, EVEN, FEWEST_EQUALS, HALF, LONG_NS, MORE_THAN_ONE, NEARLY_ALL
+from npu_tui.analysis.limits import (
+    ALMOST_ALL,
+    ANOTHER_KIND,
+    EVEN,
+    FEWEST_EQUALS,
+    HALF,
+    LITTLE,
+    LONG_NS,
+    MORE_THAN_ONE,
+    NEARLY_ALL,
+)
 from npu_tui.trace.arrays import I64, Bools, distinct
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.kineto import launch_links, runtime_calls
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
-_SAME = 0.95  # share of the kernels of a training run that must come again after one period
 _PERIODS = 256  # periods that are tried
 _COVERED = 0.6  # share of all kernels that the repetitions must span together
 _OTHER_GRAPH = 1.25  # how many times as many kernels another graph has at least, if its first kernel is the same
-_PAUSE = 10  # how many times as long as nine tenths of the gaps between launches a pause between two groups of them is
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step\b")
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
@@ -332,7 +340,7 @@ def _starts_by_period(names: I64, backward: Bools) -> I64 | None:
             return None
         same = names[period:] == names[:-period]
         there = backward[:period]
-        if there.any() and not there.all() and same[: 4 * period].mean() >= _SAME and same.mean() >= _SAME:
+        if there.any() and not there.all() and same[: 4 * period].mean() >= 1 - LITTLE and same.mean() >= 1 - LITTLE:
             starts: I64 = np.arange(round(len(names) / period), dtype=np.int64) * period
             return starts
     return None
@@ -345,7 +353,7 @@ def _starts_by_pauses(launched: I64) -> I64 | None:
     if len(gaps) < FEWEST_EQUALS or not gaps.any():
         return None
     usual = float(np.percentile(gaps, 100 * ALMOST_ALL))
-    first = np.append(0, np.flatnonzero(gaps > max(_PAUSE * usual, LONG_NS)) + 1)
+    first = np.append(0, np.flatnonzero(gaps > max(ANOTHER_KIND * usual, LONG_NS)) + 1)
     sizes = np.diff(np.append(first, len(order)))
     return np.sort(order[first]) if len(first) >= FEWEST_EQUALS and _is_even(sizes) else None
 

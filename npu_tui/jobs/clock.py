@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import SOME
+from npu_tui.analysis.limits import FEWEST_EQUALS, SOME
 from npu_tui.jobs.columns import F64, I64, ROUNDED, Bools, Grouped, TextCodes, run_begins
 from npu_tui.jobs.meetings import RankMeetings, views
 from npu_tui.jobs.model import RankProfile, is_message, is_send
@@ -366,7 +366,6 @@ _WINDOW = 10_000_000_000  # ns over which a clock is taken as constant
 
 _SHORTEST = 100_000_000  # ns that the windows span at least; less tells no drift
 
-_LEAST_IN_WINDOW = 4  # sights of a clock from which the offset of a window is used
 _FEW = 4.0
 _STEADY = 2.0
 """A drift counts that is this many times as large as what it varies by from window to window."""
@@ -500,7 +499,7 @@ def _offsets(events: SharedEvents, window: I64, parts: int, references: I64) -> 
         if len(inside.row) < 2:
             continue
         clock = agreement(inside, references)
-        known = clock.tied & (clock.sights >= _LEAST_IN_WINDOW)
+        known = clock.tied & (clock.sights >= FEWEST_EQUALS)
         offsets[part, known] = clock.offset[known]
         middle[part] = np.median(inside.time)
     return middle, offsets

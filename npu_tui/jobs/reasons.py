@@ -125,7 +125,6 @@ _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""
 
 
-_SLOWER = 1.05  # kernels that take 5 % longer are called slower; else there are more kernels, or bigger ones
 _MOST_FINDINGS = 2  # of the report of a slow rank are quoted
 
 
@@ -220,7 +219,7 @@ def _reasons_from_segments(
         if card is not None:
             code, slower = "slower" if card >= SLOW_CARD else "more" if kernels > 0 else "bigger", card
         else:
-            code = "slower" if slower >= _SLOWER and kernels <= 0 else "more" if kernels > 0 else "computing"
+            code = "slower" if slower >= 1 + LITTLE and kernels <= 0 else "more" if kernels > 0 else "computing"
         texts.append(message(f"job.why.{code}", more=computing, kernels=kernels, times=slower))
     return texts
 

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import Graph
-from npu_tui.analysis.limits import FAR_LONGER, LITTLE, LONG_NS, NOTABLE, PLACES
+from npu_tui.analysis.limits import FAR_LONGER, LITTLE, LONG_NS, MAINLY, NOTABLE, OUTLYING, PLACES
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import I64
@@ -28,11 +28,6 @@ from npu_tui.rules.model import Evidence, Finding
 from npu_tui.trace.intervals import clipped, covered
 from npu_tui.trace.message import message
 from npu_tui.trace.once import once
-
-# Robust standard deviations of logarithms that a time lies above the median to be a tail: responses, and with them
-# the times, differ by factors. No file confirms it: with less, simulated healthy roles have tails. The range of the
-# other ends alone, 2.2 times, tells as many tails of tests/jobs/role_simulations.py, and one healthy role in 60 more.
-_OUTLIER = 5.0
 
 
 class RoleSpan(Struct, frozen=True):
@@ -236,13 +231,15 @@ class Roles:
             for span in spans
         }
         middles = [median(at[span] for span in units) for units in steps]
-        # Responses differ by factors: the longest are further from the median than the shortest.
+        # Responses, and with them times, differ by factors: the longest are further from the median than the shortest.
+        # With less, simulated healthy roles have tails; the range of the other ends alone tells as many tails of
+        # tests/jobs/role_simulations.py, and one healthy role in 60 more. No file confirms it.
         every = np.abs(np.log([max(at[span], 1) / max(middle, 1)
                                for units, middle in zip(steps, middles, strict=True) for span in units]))  # fmt: skip
         usual = median(span.end - span.start for span in spans)
         least = NOTABLE * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
-            least = max(least, usual * math.expm1(_OUTLIER * MAD_TO_SIGMA * float(np.median(every))))
+            least = max(least, usual * math.expm1(OUTLYING * MAD_TO_SIGMA * float(np.median(every))))
         others = max(float(np.ptp(sorted(at[span] for span in units)[:-1])) for units in steps)
         for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])
@@ -379,7 +376,6 @@ def _edges(spans: Sequence[RoleSpan]) -> tuple[I64, I64]:
 
 # A role holds up another one that waits for it so many times as long as it waits itself: else they take turns.
 _TIMES = 2.0
-_MOSTLY = 2 / 3  # share of the tails that one rank ends in so that it is named for all of them
 _SAME_WORK = frozenset(
     ("actor_compute_log_prob", "compute_log_prob", "ref_compute_log_prob", "reference_compute_log_prob",
      "compute_ref_log_prob")
@@ -415,7 +411,7 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
         return None
     several = len({span.place for span in roles.by_role[role]}) > 1  # then a replica is one, whichever of its ranks
     (who, count), *_ = Counter(_unit(tail.last[0], several) for tail in tails).most_common(1)
-    is_one = count >= _MOSTLY * len(tails)
+    is_one = count >= MAINLY * len(tails)
     of = [tail for tail in tails if _unit(tail.last[0], several) == who] if is_one else tails
     longest = max(of, key=lambda tail: tail.after)
     args: dict[str, object] = {

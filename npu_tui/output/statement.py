@@ -96,8 +96,7 @@ def _timeline_statement(part: Profile, sections: Collection[str] | None) -> Stat
 
 
 def _memory_statement(profile: Profile) -> Statement:
-    from npu_tui.output.memory_document import memory_document
-    from npu_tui.output.memory_report import memory_report
+    from npu_tui.output.memory_report import memory_document, memory_report
 
     assert profile.trace.snapshot is not None
     data = memory_report(profile.trace.snapshot)

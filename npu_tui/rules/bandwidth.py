@@ -15,7 +15,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
 from npu_tui.analysis.kernels import KernelTable, is_half, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import ENOUGH, HALF, Threshold
+from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
 from npu_tui.rules.compute import CUBE
@@ -74,7 +74,6 @@ def cache(facts: Facts) -> Draft | None:
 _CONVERSIONS = ("transdata", "transpose", "asstrided", "viewcopy")
 _MOVES = re.compile(r"concat|pack|slice|split|tensormove|memset|zeroslike", re.IGNORECASE)
 """Kernels that only move data, as parts of what a model computes need to."""
-_BEST_PERCENTILE = 90.0  # percentile of the speeds of large vector kernels that the device is known to reach
 
 
 def formats(facts: Facts) -> tuple[Draft, ...]:
@@ -271,7 +270,7 @@ def vectors(facts: Facts) -> Draft | None:
     if len(rows) < ENOUGH:
         return None
     # A percentile, as a single short kernel may seem to reach any speed.
-    best = float(np.percentile(speed[rows], _BEST_PERCENTILE))
+    best = float(np.percentile(speed[rows], BEST_PERCENTILE))
     busy = np.nan_to_num(table.ratios["vec"]) >= HALF
     slow = rows[(speed[rows] < limits[VECTOR_SLOW] * best) & ~busy[rows]]
 

@@ -15,7 +15,7 @@ from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.drains import launches_in
 from npu_tui.analysis.launches import Dispatch, operation_of
-from npu_tui.analysis.limits import COPY_NS, LONG_NS
+from npu_tui.analysis.limits import ANOTHER_KIND, COPY_NS, LONG_NS
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
@@ -36,7 +36,6 @@ _WAITS = re.compile(
     r"|shm_broadcast\.py\(\d+\): (?:acquire_read|dequeue)"
 )
 _OF_DATA = re.compile(r"dataloader|torch/utils/data", re.IGNORECASE)  # frames below which such waits are for a batch
-_FAR_LONGER = 10  # pauses of a server without requests exceed the usual one between two steps so many times
 
 
 def _request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[tuple[int, int, int]]:
@@ -71,7 +70,7 @@ def _request_pauses(start: I64, end: I64, begins: Bools, least: float) -> list[t
     if len(start) < 2:
         return []
     gaps = start[1:] - np.maximum.accumulate(end)[:-1]
-    long = np.flatnonzero(begins[1:] & (gaps >= max(least, _FAR_LONGER * float(np.median(gaps)))))
+    long = np.flatnonzero(begins[1:] & (gaps >= max(least, ANOTHER_KIND * float(np.median(gaps)))))
     return [(int(start[k + 1] - gaps[k]), int(start[k + 1])) for k in long.tolist()]
 
 

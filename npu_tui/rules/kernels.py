@@ -15,7 +15,7 @@ import numpy as np
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import EVEN, NEARLY_ALL, Threshold
+from npu_tui.analysis.limits import BEST_PERCENTILE, EVEN, NEARLY_ALL, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
@@ -49,8 +49,6 @@ _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re
 _CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _LONG_US = 5.0
 """Shorter kernels take part of their time to start, so their cycles do not tell the clock."""
-# Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less.
-_CLOCK_PERCENTILE = 90.0
 _NAMED_KINDS = 2  # types of kernels in a title
 _MOST_CORES = 64
 """No device has more cores of one kind (Ascend 910B2: 48 vector cores), so more blocks run in rounds."""
@@ -131,8 +129,8 @@ def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
     time = table.measured("aicore_time_us" if prefix == "aic" else "aiv_time_us")
     known = rows & (cycles > 0) & (time >= _LONG_US)
     if known.any():
-        rates = cycles[known] / time[known]
-        clock = float(np.percentile(rates / table.block_dim[known], _CLOCK_PERCENTILE, method="higher"))
+        rates = cycles[known] / time[known]  # blocks that end early have less than the clock, later rounds have less
+        clock = float(np.percentile(rates / table.block_dim[known], BEST_PERCENTILE, method="higher"))
         return round(float(rates.max()) / clock)
     single = table.block_dim[rows & (table.block_dim <= _MOST_CORES)]
     return int(single.max(initial=0))

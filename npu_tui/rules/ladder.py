@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, NOTABLE, UNSEEN, Threshold
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, MAINLY, NOTABLE, UNSEEN, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
@@ -34,8 +34,6 @@ SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
 _NAMED_STEPS = 6  # of more steps a line names the first ones
-_CAUSE_COVERS = 2 / 3
-"""Share of a place where time is lost from which one cause that explains it goes first."""
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0, "symptom": -1}
 
 
@@ -368,7 +366,7 @@ def _nearer(
     while True:
         gain_of_best = rest[best]
         late = best.draft.change is None and launching is not None  # which is how late launches are told
-        covers = _CAUSE_COVERS if best.reach == "place" else HALF
+        covers = MAINLY if best.reach == "place" else HALF
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         covered = {

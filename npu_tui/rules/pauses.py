@@ -15,7 +15,7 @@ from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.limits import AWAKE_NS, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES, Threshold
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
-from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
+from npu_tui.analysis.replay_device import AFTER_EVENT_NS, AWAIT, RECORD, DeviceTasks
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, waited_copies, without_all
@@ -53,8 +53,6 @@ from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
-_FOLLOWS_WITHIN_NS = 30_000  # how long after an event the task that follows it starts at the latest
-
 
 def event_waits(facts: Facts) -> Draft | None:
     """Waits of streams for events, each ending in the task that ends the idle time."""
@@ -89,7 +87,7 @@ def _holding(facts: Facts, tasks: DeviceTasks) -> I64:
     follows = np.flatnonzero(tasks.previous >= 0)
     wait = tasks.previous[follows]
     held = (tasks.kind[wait] == AWAIT) & (tasks.kind[follows] != AWAIT)
-    held &= (tasks.start[follows] - tasks.end[wait] <= _FOLLOWS_WITHIN_NS) & facts.window.holds(tasks.start[wait])
+    held &= (tasks.start[follows] - tasks.end[wait] <= AFTER_EVENT_NS) & facts.window.holds(tasks.start[wait])
     holding: I64 = np.unique(wait[held])
     return holding
 

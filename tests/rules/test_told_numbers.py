@@ -10,7 +10,7 @@ from npu_tui.analysis import allocator_replay, drains, host_owners, limits
 from npu_tui.compare import differences, kernels
 from npu_tui.jobs import against, expert_loads, links, roles
 from npu_tui.output.explain import KINDS
-from npu_tui.rules import bandwidth, data, parallelism, quota
+from npu_tui.rules import data, parallelism, quota
 from npu_tui.rules import kernels as kernel_rules
 from npu_tui.rules import links as planes
 from npu_tui.strings import LANGUAGES, say, texts_of
@@ -25,7 +25,7 @@ COMPARED: dict[str, set[float]] = {
     "HOST.QUOTA": {quota.PERIOD_NS / 1e6},
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
     "KERNEL.SHAPE": {kernel_rules._BLOCK},
-    "MEM.VECTOR": {bandwidth._BEST_PERCENTILE},
+    "MEM.VECTOR": {limits.BEST_PERCENTILE},
     "DIFF.RANK": {limits.HARDLY_ANY * PERCENT, 1, 1 / against._FALSE},
     "DIFF.KERNEL.SLOWER": {kernels._DISCOVERY, kernels._FEW_CALLS * PERCENT},
     "DIFF.MEMORY": {differences._MEMORY_SHARE * PERCENT, differences._MEMORY_LEAST / 2**20},

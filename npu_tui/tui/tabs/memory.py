@@ -17,7 +17,7 @@ from rich.text import Text
 
 from npu_tui.analysis.memory import BEFORE, MemoryCurve, MemoryUse
 from npu_tui.analysis.snapshot import free_in_pools
-from npu_tui.output.memory_document import SHADE, shaded_bars
+from npu_tui.output.memory_report import SHADE, shaded_bars
 from npu_tui.profile.memory_tables import EVENTS, GROWTH, HOLDERS, MODULE_PEAKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import SnapshotBeside
