@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, LITTLE, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_timeline import Latencies, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.service import UNKNOWN
@@ -13,6 +13,8 @@ from npu_tui.trace.service import UNKNOWN
 MANY = 1 << 40
 """No limit."""
 _ASSUMED = 128  # tokens of a block where the tables do not tell
+_FEWEST = 30  # steps of either kind that tell when requests are admitted
+_TRIED = 33  # numbers of tokens of answers for which room may be left, up to twice the longest one
 _SIZES = tuple(1 << power for power in range(3, 11))  # tokens of a block that are tried, 8 to 1,024
 _MOST_SPARE = 2  # blocks beyond its context that each request may hold
 _EXACT = 0.5
@@ -56,7 +58,8 @@ def room_of(found: ServiceTimeline) -> Room:
     free = np.where(steps.free == UNKNOWN, MANY, steps.free)
     fewest = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
     room = Room(block, spare, total, tuple(fewest), lost)
-    return replace(room, margin=tuple(_margin(found, number, room) for number in engines))
+    kept = [_ahead(found, number, room, _margin(found, number, room)) for number in engines]
+    return replace(room, ahead=tuple(ahead for ahead, _ in kept), margin=tuple(margin for _, margin in kept))
 
 
 def _falls(moment: I64, low: I64) -> tuple[tuple[int, int], ...]:
@@ -78,6 +81,46 @@ def _margin(found: ServiceTimeline, number: int, room: Room) -> int:
     waits &= (found.pair_step[following] > np.arange(part.start, part.stop)) & (steps.free[part] != UNKNOWN)
     short = steps.free[part] - room.blocks(need) < least
     return least if waits.sum() >= ENOUGH and short[waits].mean() >= NEARLY_ALL else 0
+
+
+def _ahead(found: ServiceTimeline, number: int, room: Room, margin: int) -> tuple[int, int]:
+    """For how many tokens of answers an engine leaves room when it admits a request, and how many blocks more.
+
+    With the right number of tokens what is left after admissions is more than what those that wait would leave, in
+    nearly all steps; without any (0, ``margin``) it is not.
+    """
+    steps, part, following = found.steps, found.steps.of(number), following_of(found, number)
+    admitted = np.unique(found.pair_step[found.entries])
+    admitted = admitted[(steps.engine[admitted] == number) & (steps.free[admitted] != UNKNOWN)]
+    admitted = admitted[steps.size[admitted] > 1]  # a request alone is admitted in any case
+    if not len(following):
+        return 0, margin
+    seated, need, free = found.seated[part], room_for(found, following), steps.free[part]
+    waits = (came_to(found, following) < steps.opened[part]) & (seated < seated.max()) & (free != UNKNOWN)
+    waits &= found.pair_step[following] > np.arange(part.start, part.stop)
+    if min(waits.sum(), len(admitted)) < _FEWEST:
+        return 0, margin
+    tried = []
+    longest = int(found.latencies.tokens.max(initial=0))
+    for ahead in np.unique(np.linspace(0, 2 * longest, _TRIED).astype(np.int64)).tolist():
+        still = ahead_in(found, room, ahead)
+        left = (steps.free - still)[admitted]
+        would = (free - still[part] - room.blocks(need + ahead))[waits]
+        levels = np.unique(np.append(left, would))
+        below = np.searchsorted(np.sort(left), levels) / len(left)
+        above = 1 - np.searchsorted(np.sort(would), levels) / len(would)
+        best = int(np.argmin(below + above))
+        tried.append((float((below + above)[best]), ahead, int(levels[best])))
+    best_of = min(tried)
+    sure = best_of[0] <= min(NOTABLE, HALF * tried[0][0])
+    return best_of[1:] if sure and best_of[1] else (0, margin)
+
+
+def ahead_in(found: ServiceTimeline, room: Room, ahead: int) -> I64:
+    """The blocks (steps,) that the requests of each step may still take for ``ahead`` tokens of their answers."""
+    most = room.blocks(found.latencies.prompt[found.pair_rid] + ahead)
+    held = room.blocks(np.ceil(contexts(found)).astype(np.int64))
+    return np.bincount(found.pair_step, np.maximum(most - held, 0), len(found.steps)).astype(np.int64)
 
 
 def following_of(found: ServiceTimeline, number: int) -> I64:

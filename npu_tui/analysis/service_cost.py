@@ -6,7 +6,18 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, ENOUGH, HALF, LITTLE, LONG_NS, MORE_THAN_ONE, NOTABLE, SOME
+from npu_tui.analysis.limits import (
+    A_PART,
+    ALMOST_ALL,
+    ENOUGH,
+    HALF,
+    LITTLE,
+    LONG_NS,
+    MORE_THAN_ONE,
+    NEARLY_ALL,
+    NOTABLE,
+    SOME,
+)
 from npu_tui.analysis.service_blocks import contexts, growth_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import ServiceTimeline
@@ -113,9 +124,9 @@ class Slower(Struct, frozen=True):
         return self.until > self.since
 
 
-def slower_since(found: ServiceTimeline) -> Slower | None:
-    """Whether the engines that decode got slower (or faster); None where too few steps tell."""
-    steps, mine = found.steps, found.serving
+def slower_since(found: ServiceTimeline, mine: I64) -> Slower | None:
+    """Whether the engines that decode got slower (or faster) by their steps ``mine``; None where too few tell."""
+    steps = found.steps
     if len(mine) < 4 * FEWEST:
         return None
     mine = mine[np.argsort(steps.start[mine], kind="stable")]
@@ -162,12 +173,12 @@ class Jump(Struct, frozen=True):
     mixed: float = 1.0
 
 
-def jump_in(found: ServiceTimeline) -> Jump | None:
+def jump_in(found: ServiceTimeline, mine: I64) -> Jump | None:
     """The size of batches above which steps take longer at once, not by the work; None where too few steps tell.
 
     It explains times better by half than a cost that all steps share.
     """
-    steps, mine = found.steps, found.serving
+    steps = found.steps
     mine = mine[(steps.work[mine] == Work.decode) & (found.stuck[mine] == 0)]
     mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
     size, work, time = steps.size[mine], work_of(found)[mine], steps.forward[mine]
@@ -234,13 +245,13 @@ class Filled(Struct, frozen=True):
     away: float
 
 
-def filled_in(found: ServiceTimeline, above: int = 0) -> Filled | None:
+def filled_in(found: ServiceTimeline, mine: I64, above: int = 0) -> Filled | None:
     """Whether steps that only decode take the same time for any number of requests, as where all run one large graph.
 
     That they could take less is told by steps with a prompt, which compute more in less time. Steps of no more than
     ``above`` requests have a smaller graph.
     """
-    steps, mine = found.steps, found.serving
+    steps = found.steps
     mine = mine[(found.stuck[mine] == 0) & (steps.size[mine] > above)]
     alone = steps.work[mine] == Work.decode
     decodes, others = mine[alone], mine[~alone & (steps.prompts[mine] > 0)]
@@ -259,6 +270,42 @@ def filled_in(found: ServiceTimeline, above: int = 0) -> Filled | None:
     cost = Cost(real.fixed, real.prompt, each, usual.context, real.product)
     away = np.abs(np.append(usual.of(work[decodes]) / time[decodes], real.of(work[others]) / time[others]) - 1).mean()
     return Filled(cost, usual.fixed - real.fixed, each - usual.decode, size, real.decode > 0, above, float(away))
+
+
+class Floor(Struct, frozen=True):
+    """No pass takes less than ``least`` ns, however little it computes; what it computes would take ``cost``.
+
+    Passes that only decode would take the share ``over`` less. Times are ``away`` from that by so much on average.
+    """
+
+    least: float
+    cost: Cost
+    over: float
+    away: float
+
+
+def floor_in(found: ServiceTimeline, mine: I64) -> Floor | None:
+    """The least time of passes, where passes with longer prompts tell that those that only decode cost far less.
+
+    It explains times better by half than a cost that all passes share. None where too few passes take longer.
+    """
+    steps, mine = found.steps, mine[found.stuck[mine] == 0]
+    work, time = work_of(found)[mine], steps.forward[mine]
+    alone = steps.work[mine] == Work.decode
+    if min(alone.sum(), (~alone).sum()) < FEWEST:
+        return None
+    least = float(np.median(time[alone]))
+    longer = ~alone & (time > np.quantile(time[alone], ALMOST_ALL))
+    for _ in range(_ROUNDS):  # which passes take longer than the least time, and what these cost, tell each other
+        if longer.sum() < FEWEST:
+            return None
+        cost = fitted(work[longer], time[longer])
+        longer = ~alone & (cost.of(work) > least)
+    own = cost.of(work)
+    away = float(np.abs(time / np.maximum(own, least) - 1).mean())
+    if away > HALF * _away(work, time) or (own[alone] < least).mean() < NEARLY_ALL:
+        return None
+    return Floor(least, cost, float(1 - own[alone].mean() / least), away)
 
 
 def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float, Cost]:
@@ -307,13 +354,14 @@ class Lockstep(Struct, frozen=True):
     """Engines that begin their steps together: what the longest of their passes costs, and the ``gap`` (ns) after it.
 
     The others wait for it ``inside`` of their passes, or after them. With as much work for each the longest passes
-    would be shorter by the share ``uneven``.
+    would be shorter by the share ``uneven``. ``leading`` are the steps that have most to do of those together.
     """
 
     cost: Cost
     gap: float
     inside: bool
     uneven: float
+    leading: I64
 
 
 def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
@@ -343,7 +391,7 @@ def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
     each[:, 0] = 1  # who has nothing to compute takes part in the step all the same
     uneven = 1 - float(cost.of(each).sum() / max(cost.of(work[heaviest]).sum(), 1.0))
     inside = bool(np.median(shortest / np.maximum(longest, 1)) >= ALMOST_ALL)
-    return Lockstep(cost, float(gap.mean()) if len(gap) else 0.0, inside, uneven)
+    return Lockstep(cost, float(gap.mean()) if len(gap) else 0.0, inside, uneven, mine[heaviest])
 
 
 _MOST_REQUESTS, _MOST_STEPS = 1_500, 4_000

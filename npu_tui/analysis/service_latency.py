@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, EVEN
-from npu_tui.analysis.service_blocks import following_of, room_for, room_of
+from npu_tui.analysis.service_blocks import ahead_in, following_of, room_for, room_of
 from npu_tui.analysis.service_members import is_prompt, tokens_of
 from npu_tui.analysis.service_stalls import held_in
 from npu_tui.analysis.service_steps import (
@@ -169,8 +169,9 @@ def _reasons(found: ServiceTimeline) -> I64:
         budget = tokens.max()
         full = (seated >= seated.max()) | ((tokens >= ALMOST_ALL * budget) & (steps.prompts[part] > 0))
         full |= (steps.work[part] == Work.prefill) & (tokens + need > budget) & chunks
-        room = found.room
-        blocks = (free != UNKNOWN) & (free - room.margin[number] < room.blocks(need))
+        room, ahead = found.room, found.room.ahead[number]
+        left = free - room.margin[number] - (ahead_in(found, room, ahead)[part] if ahead else 0)
+        blocks = (free != UNKNOWN) & (left < room.blocks(need + ahead))
         reasons[part] = np.select([blocks, full], [TTFT.queue_blocks, TTFT.queue_full], TTFT.queue_other)
     return reasons
 
@@ -221,7 +222,13 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
             parts[rids[~done], TTFT.unrecorded] += (last - end)[~done]
             rids, done = rids[done], done[done]
             last, end = stop[rids], cursor[rids]
-        parts[rids[done], TTFT.output] += (last - end)[done]
+        # The first token may leave only once its keys and values are on the engine that decodes.
+        pull = np.where(pulled[rids] != UNKNOWN, np.clip(pulled[rids], end, last), last)
+        back = np.where(pulled[rids] != UNKNOWN, np.clip(pull_end[rids], pull, last), last)
+        waits = pull_end[rids] <= last + WHOLE_MS
+        shipped = np.where((pulled[rids] != UNKNOWN) & waits, back - pull, 0)
+        parts[rids[done], TTFT.transfer] += shipped[done]
+        parts[rids[done], TTFT.output] += (last - end - shipped)[done]
         rids, turn = rids[~done], turn + 1
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
 
@@ -312,7 +319,8 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     away = np.clip(entered - left, 0, np.maximum(rest[moves], 0))
     low = np.where(pulled[moves] == UNKNOWN, entered, pulled[moves])
     rest[moves] -= away
-    transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, left), 0), away)
+    given = np.maximum(left, np.where(lat.ttft == UNKNOWN, UNKNOWN, lat.start + lat.ttft)[moves])
+    transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, given), 0), away)
     parts[moves, TPOT.transfer], away = transfer, away - transfer
     pulled_at = np.clip(pull_end[moves], np.minimum(left, entered), entered)
     waits = _first_schedule_waits(found, lat.engine[moves], pulled_at, entered)

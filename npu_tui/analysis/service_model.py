@@ -16,6 +16,7 @@ from npu_tui.analysis.service_cost import (
     FEWEST,
     Cost,
     Filled,
+    Floor,
     Jump,
     Sampling,
     Slower,
@@ -40,17 +41,18 @@ NEVER_LATE = MANY << 20, MANY << 20, 1.0
 
 class EngineModel(Struct, frozen=True):
     """One engine: its cost, times around the forward pass (ns) and limits. A request is admitted where its next chunk
-    fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all by a
-    factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
-    included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
-    order; ``stuck`` is extra time within the step that covers a moment. One that ``swaps`` keeps the context of a
-    request that it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are
-    moments from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. A
-    batch ``beyond`` a size takes so many times as long, and one with prompts so many times; those that only decode are
-    ``filled`` up: so many ns more, less so many for each request, from more than so many on. What lies around a pass
-    takes so many ns a request and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for
-    each token of a prompt, what comes ``after`` it for each token given before. Without any request under way it waits
-    with ``patience`` for more.
+    fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left beside those that ``ahead``
+    tokens of all answers would take; ``late`` slows all by a factor, ever more from a moment to another one. A request
+    that decodes takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step. ``stalls`` are
+    moments at which it stands still, and for how long, in order; ``stuck`` is extra time within the step that covers a
+    moment. One that ``swaps`` keeps the context of a request that it takes out; one that ``skips`` admits who comes
+    behind where the next one does not fit. ``lost`` are moments from which so many blocks more are nobody's. A request
+    computes no more than ``part`` tokens in a step. A batch ``beyond`` a size takes so many times as long, and one with
+    prompts so many times; those that only decode are ``filled`` up: so many ns more, less so many for each request,
+    from more than so many on. No pass takes less than ``least`` ns. What lies around a pass takes so many ns a request
+    and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a prompt,
+    what comes ``after`` it for each token given before. Without any request under way it waits with ``patience`` for
+    more.
     """
 
     cost: Cost
@@ -65,6 +67,7 @@ class EngineModel(Struct, frozen=True):
     blocks: int
     room: Room
     margin: int
+    ahead: int = 0
     whole: bool = False
     late: tuple[int, int, float] = NEVER_LATE
     width: int = 1
@@ -77,6 +80,7 @@ class EngineModel(Struct, frozen=True):
     part: int = MANY
     beyond: tuple[int, float, float] = (MANY, 1.0, 1.0)
     filled: tuple[float, float, int] = (0.0, 0.0, 0)
+    least: float = 0.0
     patience: float = 0.0
 
 
@@ -84,7 +88,8 @@ class ServiceModel(Struct, frozen=True):
     """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
 
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
-    lie between the prefill engine and the decode engine; the prefill engine gives who is ``early`` the first token.
+    lie between the prefill engine and the decode engine; the prefill engine gives who is ``early`` the first token,
+    which leaves after the pull where it is ``shipped``. Latencies are those of who ``counts``.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
     between a step and the first token, ``close`` between the last step and the last token. Of those that wait the
     lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a request in it
@@ -107,6 +112,8 @@ class ServiceModel(Struct, frozen=True):
     close: I64
     held: I64
     early: Bools
+    shipped: Bools
+    counts: Bools
     cached: int = 0
     rank: I64 | None = None
     extra: F64 | None = None
@@ -117,9 +124,9 @@ class ServiceModel(Struct, frozen=True):
 
 def model_of(
     found: ServiceTimeline, slower: Slower | None = None, holds: bool = False, jump: Jump | None = None,
-    filled: Filled | None = None, sampling: Sampling | None = None,
+    filled: Filled | None = None, sampling: Sampling | None = None, floor: Floor | None = None,
 ) -> ServiceModel | None:  # fmt: skip
-    """The model of ``found``, ``slower`` from a moment on, with a ``jump`` of its cost, or with ``filled`` batches.
+    """The model of ``found``, ``slower`` from a moment on, with a ``jump`` or ``floor`` of its cost, or ``filled`` up.
 
     Sampling takes as long as ``sampling`` tells, without it by the size of batches.
 
@@ -154,6 +161,8 @@ def model_of(
             )  # fmt: skip
         elif filled is not None and not engine.prefills:
             cost, changes["filled"] = filled.cost, (filled.more, filled.each, filled.above)
+        elif floor is not None and not engine.prefills:
+            cost, changes["least"] = floor.cost, floor.least
         if sampling is not None and not engine.prefills:
             changes["after"] = sampling.each, sampling.fixed, sampling.token
         engines[number] = replace(_engine(found, number, work, cost), **changes)
@@ -184,9 +193,11 @@ def model_of(
     pull = lat.ttft_parts[rids, TTFT.transfer] + lat.tpot_parts[rids, TPOT.transfer]  # of requests that change engines
     handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     early = (lat.token[rids] >= 0) & (steps.engine[lat.token[rids]] != last)  # the wait for a place comes of itself
-    handover = np.where(early, np.minimum(handover, lat.tpot_parts[rids, TPOT.handover]), handover)
+    shipped = early & (lat.ttft_parts[rids, TTFT.transfer] > 0)
+    handover = np.where(early & ~shipped, np.minimum(handover, lat.tpot_parts[rids, TPOT.handover]), handover)
     ttft, _ = lat.metrics
     tail = lat.ttft_parts[rids, TTFT.output]
+    tail = np.where(shipped, np.maximum(tail - handover, 0), tail)
     close = np.where(lat.whole[rids] == UNKNOWN, tail, lat.whole[rids] - (steps.end[lat.last[rids]] - start))
     waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
         lat.arrival[ttft.rids] != UNKNOWN
@@ -198,7 +209,8 @@ def model_of(
     return ServiceModel(
         models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
         pull, handover, tail, np.maximum(close, 0), np.full(len(rids), least, np.int64),
-        early, rank=None if ordered else opened[lat.first[rids]],
+        early, shipped, lat.complete[rids] if lat.complete[rids].any() else np.ones(len(rids), np.bool_),
+        rank=None if ordered else opened[lat.first[rids]],
         extra=np.where(sampling.special[rids], sampling.extra, 0.0) if sampling and sampling.extra else None,
         once=sampling is not None and sampling.once, lockstep=lockstep is not None,
         waits_inside=lockstep is not None and lockstep.inside,
@@ -257,7 +269,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         around_of(size, steps.prompts[mine], steps.cycle[mine, Cycle.prepare], usual(Cycle.prepare)),
         (*line_of(size[usual(Cycle.sampling)], steps.cycle[mine, Cycle.sampling][usual(Cycle.sampling)]), 0.0),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
-        known if short and known else MANY, found.room, found.room.margin[number],
+        known if short and known else MANY, found.room, found.room.margin[number], found.room.ahead[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         swaps=_swaps_out(found, number), stalls=lost[0], stuck=lost[1],
         lost=found.room.lost[number] if found.room.lost else (), part=_part(found, chunks, budget),

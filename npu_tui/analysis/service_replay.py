@@ -11,6 +11,7 @@ from collections.abc import Generator
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_model import LIMIT, EngineModel, ServiceModel
 from npu_tui.analysis.service_timeline import Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -20,12 +21,16 @@ FAITHFUL = 0.1
 
 
 class Served(Struct, frozen=True):
-    """What came of it: TTFT and E2E (ns) of each request, TPOT (ns a token) of those with several, tokens a second."""
+    """What came of it: TTFT and E2E (ns) of each request, TPOT (ns a token) of those with several, tokens a second.
+
+    ``itl`` (ns) lies between two tokens of a request, 0 where a step gave both.
+    """
 
     ttft: F64
     tpot: F64
     e2e: F64
     tokens_per_s: float
+    itl: F64
 
     @property
     def complete(self) -> bool:
@@ -40,12 +45,14 @@ class Served(Struct, frozen=True):
             if len(values):
                 found[f"{name}_mean"] = float(values.mean())
                 found |= {f"{name}_p{share}": float(np.percentile(values, share)) for share in (50, 90, 99)}
+        for share in (50, 99):
+            found[f"itl_p{share}"] = float(np.percentile(self.itl, share)) if len(self.itl) else float("nan")
         return found
 
 
 FIGURES = "ttft_p50", "ttft_p99", "ttft_mean", "tpot_p50", "tpot_p99", "tpot_mean"
 """The figures by which one service is better than another."""
-TOLD = tuple(f"{name}_{one}" for name in ("ttft", "tpot", "e2e") for one in ("p50", "p99", "mean"))
+TOLD = (*(f"{name}_{one}" for name in ("ttft", "tpot", "e2e") for one in ("p50", "p99", "mean")), "itl_p99")
 """The figures that are told, where the unchanged service has them as recorded."""
 
 
@@ -56,32 +63,51 @@ def recorded(found: ServiceTimeline) -> Served:
     end = found.steps.end if len(found.steps) else answered
     wall = (end.max() - lat.start[first.rids].min()) if len(first.rids) else 0
     speed = float(lat.tokens[first.rids].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
-    return Served(first.values, later.values, lat.end_to_end.values, speed)
+    return Served(first.values, later.values, lat.end_to_end.values, speed, _between_tokens(found))
+
+
+def _between_tokens(found: ServiceTimeline) -> F64:
+    """What lies between the tokens that one engine gave to each complete request, by the ends of its steps."""
+    lat, rid = found.latencies, found.pair_rid
+    if not len(rid):
+        return np.zeros(0)
+    counts = np.zeros(len(lat.start), np.bool_)
+    counts[lat.decoded] = True
+    first = np.append(True, (np.diff(rid) != 0) | (np.diff(found.steps.engine[found.pair_step]) != 0))
+    gives = ~found.pair_prompt & counts[rid]
+    end = found.steps.end[found.pair_step]
+    gives &= ~first & (end > found.steps.end[np.maximum(lat.token, 0)][rid])
+    gaps = (end - np.append(0, end)[:-1])[gives]
+    alike = int(np.maximum(lat.tokens[lat.decoded] - 1 - lat.turns[lat.decoded], 0).sum())
+    return np.append(gaps.astype(np.float64), np.zeros(alike))
 
 
 def replayed(model: ServiceModel) -> Served:
     """Run ``model``: first the engines that a request begins on, then those that it is handed to."""
     n = len(model.rids)
-    given, ended = np.zeros(n), np.zeros(n)
+    given, ended, between = np.zeros(n), np.zeros(n), list[float]()
     ready = (model.start + model.front + model.held).astype(np.float64)
     moved = model.first != model.last
     _run_all(
-        model, [_steps(engine, model, np.flatnonzero(model.first == number), ready, moved, given, ended)
+        model, [_steps(engine, model, np.flatnonzero(model.first == number), ready, moved, given, ended, between)
                 for number, engine in enumerate(model.engines)]
     )  # fmt: skip
     ready = np.where(moved, ended + model.handover + model.pull, ready)
+    given = np.where(model.shipped, ready, given)
     stay = np.zeros(n, bool)
     _run_all(
-        model, [_steps(engine, model, np.flatnonzero(moved & (model.last == number)), ready, stay, given, ended)
-                for number, engine in enumerate(model.engines)]
+        model, [_steps(engine, model, np.flatnonzero(moved & (model.last == number)), ready, stay, given, ended,
+                       between) for number, engine in enumerate(model.engines)]
     )  # fmt: skip
     tokens = np.rint(model.turns * model.growth) + 1
-    several = model.turns > 0
+    counts, several = model.counts, model.counts & (model.turns > 0)
     wall = float(ended.max() - model.start.min())
     first, last = given + model.tail, ended + model.close
     return Served(
-        first - model.start, (np.maximum(last - first, 0) / np.maximum(tokens - 1, 1))[several], last - model.start,
+        (first - model.start)[counts], (np.maximum(last - first, 0) / np.maximum(tokens - 1, 1))[several],
+        (last - model.start)[counts],
         float(tokens.sum()) / max(wall, 1) * 1e9,
+        np.append(between, np.zeros(int(np.maximum(tokens - 1 - model.turns, 0)[counts].sum()))),
     )  # fmt: skip
 
 
@@ -116,7 +142,14 @@ def _told(engine: _Steps, moment: float) -> float | None:
 
 
 def _steps(
-    engine: EngineModel, model: ServiceModel, mine: I64, ready: F64, leaves: Bools, given: F64, ended: F64
+    engine: EngineModel,
+    model: ServiceModel,
+    mine: I64,
+    ready: F64,
+    leaves: Bools,
+    given: F64,
+    ended: F64,
+    between: list[float],
 ) -> _Steps:
     """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
 
@@ -136,7 +169,7 @@ def _steps(
     cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
     stalls, stuck, lost = deque(engine.stalls), deque(engine.stuck), deque(engine.lost)
-    rank = None if model.rank is None else model.rank.tolist()
+    rank, counts = None if model.rank is None else model.rank.tolist(), model.counts.tolist()
     extra = None if model.extra is None else model.extra.tolist()
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
@@ -154,7 +187,7 @@ def _steps(
             waiting.append(coming.popleft()[1])
         budget, evicted, queued = engine.budget, False, len(waiting)
         chosen: list[tuple[_QueuedRequest, int]] = []
-        rest = free - (engine.margin if running else 0)
+        rest = _left(engine, free, running)
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs
         prompts_first = prompts_first and _following(engine, waiting, budget, rest) is not None
         for row in () if prompts_first else list(running):
@@ -177,13 +210,14 @@ def _steps(
         while (
             (engine.chunked or prompts_first) and not evicted and waiting and budget > 0 and len(running) < engine.seqs
         ):
-            following = _following(engine, waiting, budget, free - (engine.margin if running else 0))
+            following = _following(engine, waiting, budget, _left(engine, free, running))
             if following is None:
                 break
             row, count, need = following
             if not engine.chunked and chosen and row.prompt > budget:
                 break
             free, row.blocks, row.out = free - need, row.blocks + need, False
+            row.most = row.blocks + row.lacks(row.prompt + engine.ahead, engine.room) if engine.ahead else 0
             waiting.remove(row)
             running.append(row)
             chosen.append((row, count))
@@ -199,6 +233,7 @@ def _steps(
         )
         if not prompts and len(chosen) > engine.filled[2]:
             forward += max(engine.filled[0] - engine.filled[1] * len(chosen), 0.0)
+        forward = max(forward, engine.least)
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
@@ -225,6 +260,10 @@ def _steps(
             row.given += row.growth if decodes else 1
             if decodes or given[row.request]:
                 row.turns -= 1
+                if (
+                    row.given > 1 and counts[row.request]
+                ):  # the first one on an engine was given after what lies between it and another
+                    between.append(end - float(ended[row.request]))
             elif model.early[row.request] or not leaves[row.request]:
                 given[row.request] = end
             ended[row.request] = end
@@ -242,18 +281,28 @@ def _following(
     for row in waiting:
         count = (min(row.prompt, budget, engine.part) if engine.chunked else row.prompt) or engine.width
         need = row.lacks(count, engine.room)
-        if need <= rest and not (engine.whole and row.lacks(row.prompt, engine.room) > rest):
+        kept = engine.ahead and rest < engine.blocks  # alone it is admitted in any case
+        most = max(need, row.lacks(row.prompt + engine.ahead, engine.room)) if kept else need
+        if most <= rest and not (engine.whole and row.lacks(row.prompt, engine.room) > rest):
             return row, count, need
         if not engine.skips:
             break
     return None
 
 
+def _left(engine: EngineModel, free: int, running: list[_QueuedRequest]) -> int:
+    """The blocks of ``free`` ones that can be given to a request that waits while others are ``running``."""
+    if not running:
+        return free
+    kept = sum(max(row.most - row.blocks, 0) for row in running) if engine.ahead and engine.blocks < MANY else 0
+    return free - engine.margin - kept
+
+
 class _QueuedRequest(Struct, eq=False):
     """A request on an engine: tokens ``prompt`` are left to be computed, ``turns`` steps to be decoded after the first.
 
     It holds ``blocks`` for a ``context`` of so many tokens, which grows by ``growth`` a step, and was ``given`` so
-    many; ``out`` of the batch.
+    many; ``out`` of the batch. It may take so many blocks at ``most``, for which there is room.
     """
 
     request: int
@@ -264,6 +313,7 @@ class _QueuedRequest(Struct, eq=False):
     blocks: int = 0
     out: bool = True
     given: float = 0.0
+    most: int = 0
 
     def lacks(self, count: int, room: Room) -> int:
         """How many blocks it needs for ``count`` tokens more."""

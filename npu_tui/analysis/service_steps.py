@@ -407,9 +407,13 @@ def _cycles(service: Service, steps: Steps, of_process: I64, passed: I64, drafte
     opened = np.clip(steps.opened, before, begin)
     closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
     before_it, after_it = _around_forward(service, steps, of_process, passed)
-    after = np.minimum(np.maximum(after_it, drafted), end - begin)
+    # How long drafts take is told, not always when: what does not fit behind the forward pass, and fits before it, is
+    # there, as where they are made of the last tokens.
+    early = (drafted > after_it) & (before_it >= drafted)
+    after = np.minimum(np.where(early, after_it, np.maximum(after_it, drafted)), end - begin)
     prepare = np.clip(before_it - (begin - steps.start), 0, end - begin - after)
-    draft = np.minimum(drafted, after)
+    draft = np.minimum(drafted, np.where(early, prepare, after))
+    prepare, after = prepare - draft * early, after + draft * early
     steps.cycle[:, Cycle.schedule] = closed - opened
     steps.cycle[:, Cycle.prepare] = prepare
     steps.cycle[:, Cycle.forward] = end - begin - after - prepare

@@ -47,8 +47,9 @@ than its step the last token left, beyond what the first one did; what lies befo
 
 class Room(Struct, frozen=True):
     """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs. Of the ``total`` of each engine,
-    0 where it is unknown, ``margin`` stay free when a request is admitted. ``lost`` are the moments of each at which
-    blocks turned out to be neither free nor of a request, and how many more.
+    0 where it is unknown, ``margin`` stay free when a request is admitted, and for all that run those that ``ahead``
+    tokens of their answers take. ``lost`` are the moments of each at which blocks turned out to be neither free nor of
+    a request, and how many more.
     """
 
     block: int
@@ -56,6 +57,7 @@ class Room(Struct, frozen=True):
     total: tuple[int, ...]
     margin: tuple[int, ...]
     lost: tuple[tuple[tuple[int, int], ...], ...] = ()
+    ahead: tuple[int, ...] = ()
 
     def blocks(self, tokens: Tokens) -> Tokens:
         """How many a request with a context of ``tokens`` holds."""

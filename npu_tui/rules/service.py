@@ -8,7 +8,17 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE, AnyThreshold, Threshold
+from npu_tui.analysis.limits import (
+    A_PART,
+    ALMOST_ALL,
+    FAR_LONGER,
+    HALF,
+    LITTLE,
+    NEARLY_ALL,
+    NOTABLE,
+    AnyThreshold,
+    Threshold,
+)
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_model import ServiceModel, accepted, undrafted, with_engines
@@ -152,7 +162,7 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), cost, 0)
     shares = facts.tpot.shares(cost[facts.tpot.rids])
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
-    if few and chunked and len(biggest(facts)):
+    if few and chunked and len(biggest(facts)) and facts.notable(facts.ttft.share(TTFT.queue_blocks)):
         return None  # told with the blocks for which the others wait
     remedy = _in_chunks if not chunked else partial(_elsewhere, long, round(usual)) if few else None
     if few and chunked and remedy and routed(facts) >= HALF * facts.gives(remedy) > 0:
@@ -162,7 +172,7 @@ def _mix(facts: ServiceFacts) -> Cause | None:
         then = facts.after(_in_chunks)
         told = then is not None and then["tpot_p50"] < (1 - facts.limits[SHARE]) * facts.figures["tpot_p50"]
     if not told:
-        return None
+        return _whole(facts, long if few else long[:0], cost)
     forward = steps.forward
     decode = forward[steps.work == Work.decode]
     words = {
@@ -176,7 +186,39 @@ def _mix(facts: ServiceFacts) -> Cause | None:
         *(("service_apart",) if chunked else ("service_chunks", "service_apart")),
     )  # fmt: skip
     apart = ("apart", partial(_elsewhere, long, round(usual))) if few and not chunked else None
-    return replace(draft, instead=apart)
+    return replace(draft, instead=("chunks", _in_chunks) if few and chunked and not _cuts(facts) else apart)
+
+
+def _cuts(facts: ServiceFacts) -> bool:
+    """Whether prompts are seen to be computed in several steps."""
+    return facts.model is not None and any(one.chunked and one.budget < MANY for one in facts.model.engines)
+
+
+def _whole(facts: ServiceFacts, long: I64, cost: I64) -> Cause | None:
+    """Prompts that are never cut hold up the tokens of others now and then, a few ``long`` ones or all of them.
+
+    In chunks they take longer themselves: what is better is not the service's to say.
+    """
+    model, now = facts.model, facts.figures
+    if model is None or _cuts(facts) or not now["itl_p99"] >= FAR_LONGER * now["itl_p50"] > 0:
+        return None
+    then = facts.after(_in_chunks)
+    if then is None or not then["itl_p99"] < (1 - facts.limits[TAIL_SHARE]) * now["itl_p99"]:
+        return None
+    steps, lat = facts.found.steps, facts.latencies
+    words = {
+        "count": len(long), "usual": round(float(np.median(lat.prompt[facts.ttft.rids]))),
+        "longest": int(lat.prompt[facts.ttft.rids].max()), "time": now["itl_p99"],
+        "times": now["itl_p99"] / now["itl_p50"], "step": int(now["itl_p50"]), "longest_step": int(steps.forward.max()),
+        "chunk": _CHUNK,
+    }  # fmt: skip
+    first = not all(engine.chunked for engine in model.engines)
+    kind = "whole_few" if len(long) else "whole_first" if first else "whole"
+    draft = draft_of(
+        max(facts.tpot.shares(cost[facts.tpot.rids])), f"mix_{kind}", "mix_detail", words, cost,
+        np.where(steps.prompts > 0, steps.forward, 0), _in_chunks, "service_chunks",
+    )  # fmt: skip
+    return replace(draft, hint=message("finding.service.mix_if", changes=facts.changes(then), **words), likely=True)
 
 
 def _in_chunks(model: ServiceModel) -> ServiceModel:
@@ -188,7 +230,7 @@ def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
     return replace(model, prompt=np.where(np.isin(model.rids, long), usual, model.prompt))
 
 
-def _prefix(facts: ServiceFacts) -> Cause | None:
+def _prefix(facts: ServiceFacts) -> Cause | Skipped | None:
     """Prompts are computed anew that the prefix cache gave before, or gives to others, or it never gives any."""
     lat, requests = facts.latencies, facts.found.service.requests
     rows = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
@@ -220,7 +262,7 @@ def _prefix(facts: ServiceFacts) -> Cause | None:
     return _prefix_none(facts, rates)
 
 
-def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | None:
+def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | Skipped | None:
     """The prefix cache gives nothing, or much to few, though prompts may begin alike: their lengths speak for it."""
     lat, rids, block = facts.latencies, facts.ttft.rids, facts.found.room.block
     share, tokens = facts.ttft.share(TTFT.prefill)[0], facts.tpot.share(TPOT.surcharge, TPOT.prompts)[0]
@@ -238,24 +280,31 @@ def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | None:
         "rate": float(rates.mean()) if len(rates) else 0.0, "share": share, "tokens": tokens, "count": len(rates),
         "hits": int(hits.sum()), "least": round(least), "most": round(most),
     }  # fmt: skip
+    shared = _if_shared(facts, int(least) // block * block if block else 0)
+    if shared is None or not facts.gains(shared[0]):
+        return Skipped(message("finding.service.prefix_unasked", **words)) if len(rates) and mostly else None
     told, explained = (message(f"finding.service.{key}", **words) for key in (f"prefix_{kind}", "prefix_none_detail"))
     explained = sentences(explained, message("finding.service.prefix_alike", **words) if alike else "")
-    remedy, hint = _if_shared(facts, int(least) // block * block if block else 0)
-    if (not len(rates) or not mostly) and (remedy is None or not facts.gains(remedy)):
-        return None
     none_lost = np.zeros(len(lat.prompt), np.int64)
     return Cause(
-        max(share, tokens), told, explained, none_lost, facts.found.steps.prompts, remedy, hint=hint, likely=alike
+        max(share, tokens),
+        told,
+        explained,
+        none_lost,
+        facts.found.steps.prompts,
+        shared[0],
+        hint=shared[1],
+        likely=alike,
     )
 
 
-def _if_shared(facts: ServiceFacts, floor: int) -> tuple[Remedy | None, Message]:
-    """The remedy that all prompts have their first ``floor`` tokens in common, and what it would change."""
+def _if_shared(facts: ServiceFacts, floor: int) -> tuple[Remedy, Message] | None:
+    """The remedy that all prompts have their first ``floor`` tokens in common, and what it would change, if known."""
     lat, rids = facts.latencies, facts.ttft.rids
     remedy = partial(_cached, floor, int((lat.start + lat.ttft)[rids].min()))
     then = facts.after(remedy) if floor > 0 else None
     if then is None or not known(facts.figures, then):
-        return None, message("finding.service.prefix_untold")
+        return None
     return remedy, message("finding.service.prefix_if", floor=floor, changes=facts.changes(then))
 
 
@@ -313,7 +362,7 @@ def _filled(facts: ServiceFacts) -> Cause | None:
     """Steps that only decode take as long for one request as for many: filled up to a large size, or without graphs."""
     filled, steps = facts.filled, facts.found.steps
     if filled is None:
-        return None
+        return _floored(facts)
     alone = (steps.work == Work.decode) & (steps.size > filled.above)
     over = np.where(alone, np.maximum(filled.more - filled.each * steps.size, 0), 0).astype(np.int64)
     share = float(over.sum() / max(steps.forward[alone].sum(), 1))
@@ -327,6 +376,31 @@ def _filled(facts: ServiceFacts) -> Cause | None:
     )  # fmt: skip
     told = message(f"finding.service.model_filled_{'told' if filled.sure else 'assumed'}", **words)
     return replace(draft, detail=sentences(draft.detail, told))
+
+
+def _floored(facts: ServiceFacts) -> Cause | None:
+    """No pass takes less than some time, though what it computes costs far less: launching, or reading weights."""
+    floor, steps = facts.floor, facts.found.steps
+    if floor is None or not facts.gains(_unfloored):
+        return None
+    alone = steps.work == Work.decode
+    words = {
+        "least": int(floor.least), "cost": int(floor.least * (1 - floor.over)), "share": floor.over,
+        "few": int(steps.size[alone].min()), "many": int(steps.size[alone].max()),
+    }  # fmt: skip
+    draft = draft_of(
+        floor.over, "model_floor", "model_floor_detail", words,
+        (facts.cost(TPOT.forward) * floor.over).astype(np.int64),
+        np.where(alone, (steps.forward * floor.over).astype(np.int64), 0), _unfloored, "service_eager",
+    )  # fmt: skip
+    then = facts.after(_unfloored)
+    assert then is not None
+    hint = message("finding.service.model_floor_if", changes=facts.changes(then))
+    return replace(draft, hint=hint, likely=True)
+
+
+def _unfloored(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, least=0.0)
 
 
 def _as_fast(factor: float, model: ServiceModel) -> ServiceModel:
@@ -346,7 +420,8 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
     if ratio >= facts.limits[ACCEPTED]:
         return _slow_drafts(facts, ratio)
     each = float(rows.draft_tokens[known].mean())
-    words = {"ratio": ratio, "share": shares[0], "per": ratio * each, "usual": NEARLY_ALL}
+    words = {"ratio": ratio, "share": shares[0], "per": ratio * each, "usual": NEARLY_ALL,
+             "drafted": round(each)}  # fmt: skip
     usual = partial(accepted, float(np.sum(NEARLY_ALL ** np.arange(round(each) + 1))))
     pays = facts.better(facts.figures, facts.after(undrafted)) < facts.limits[SHARE]
     draft = draft_of(
@@ -416,7 +491,8 @@ SERVICE_RULES = (
           advice=("SERVICE.KV", "service_lost", "service_answers", "service_head")),
     _rule(
         "SERVICE.QUEUE", "request_wait_latency", queue, SHARE, TAIL_SHARE,
-        advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order"),
+        advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order",
+                "service_gone"),
     ),
     _rule("SERVICE.WAIT", "request_wait_latency", _wait, SHARE, TAIL_SHARE),
     _rule(
@@ -446,7 +522,7 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
-        frontend, SHARE, advice=("SERVICE.FRONTEND", "service_accept", "service_media"),
+        frontend, SHARE, advice=("SERVICE.FRONTEND", "service_accept", "service_tokenizers", "service_media"),
     ),
     _rule(
         "SERVICE.OUTPUT", "model_pre_post_processing_latency",
@@ -462,7 +538,7 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
-        advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled"),
+        advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled", "service_eager"),
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,
           advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted")),

@@ -14,11 +14,13 @@ from npu_tui.analysis.limits import HALF, LITTLE, Threshold, Thresholds
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import (
     Filled,
+    Floor,
     Jump,
     Lockstep,
     Sampling,
     Slower,
     filled_in,
+    floor_in,
     jump_in,
     lockstep_of,
     sampling_of,
@@ -143,7 +145,7 @@ class ServiceFacts:
 
     @once
     def _slow(self) -> Slower | None:
-        found = slower_since(self.found)
+        found = slower_since(self.found, self.telling)
         if found is None:
             return None
         if found.factor > 1:
@@ -153,7 +155,7 @@ class ServiceFacts:
 
     @once
     def _rise(self) -> Jump | None:
-        found = jump_in(self.found)
+        found = jump_in(self.found, self.telling)
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
     @property
@@ -169,9 +171,19 @@ class ServiceFacts:
         """
         if self._rise is not None and self._rise.size > _FEW:
             return None
-        tried = (filled_in(self.found, above) for above in range(_FEW + 1))
+        tried = (filled_in(self.found, self.telling, above) for above in range(_FEW + 1))
         found = next((one for one in tried if one is not None), None)
         return found if found and (self._slow is None or found.away < self._slow.away) else None
+
+    @once
+    def floor(self) -> Floor | None:
+        """The least time of forward passes, where neither a moment nor the size of batches tells their times."""
+        return None if self.slower or self.jump or self.filled else floor_in(self.found, self.telling)
+
+    @property
+    def telling(self) -> I64:
+        """The steps that tell what passes cost: in lockstep only those for which the others wait."""
+        return self.found.serving if self.lockstep is None else self.lockstep.leading
 
     @once
     def lockstep(self) -> Lockstep | None:
@@ -235,7 +247,7 @@ class ServiceFacts:
         names = known(now, then, of=TOLD)
         own = [name for name in names if name.startswith(best[:4]) and name != best]
         others = [name for name in names if name not in (best, *own) and (
-            then[name] > (1 + self.limits[SHARE]) * now[name] if not name.endswith("mean")
+            then[name] > (1 + self.limits[SHARE]) * now[name] if not name.endswith("mean") and name != "itl_p99"
             else abs(1 - then[name] / now[name]) >= LITTLE
         )]  # fmt: skip
         return [
@@ -247,13 +259,15 @@ class ServiceFacts:
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
         """The model of the service, and the figures that come out as recorded; None where none does."""
         jump = None if self.slower else self.jump
-        model = model_of(self.found, self.slower, self.holds, jump, self.filled, self.sampling)
+        model = model_of(self.found, self.slower, self.holds, jump, self.filled, self.sampling, self.floor)
         if model is None:
             return None
         found = model, self._faithful(model)
         others = [with_engines(model, whole=True)] if any(engine.blocks < MANY for engine in model.engines) else []
         if self.holds:  # each as long as it was held back, not all alike
-            others.append(replace(model, held=self.latencies.ttft_parts[model.rids, TTFT.queue_other]))
+            waits = self.latencies.ttft_parts[model.rids]
+            every = waits[:, TTFT.queue_step : TTFT.queue_other + 1].sum(axis=1)
+            others += [replace(model, held=held) for held in (waits[:, TTFT.queue_other], every)]
         for other in others:
             if len(found[1]) < len(TOLD):
                 found = max(found, (other, self._faithful(other)), key=lambda one: len(one[1]))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, NOTABLE
 from npu_tui.analysis.service_cost import given_before, line_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
-from npu_tui.analysis.service_steps import Cycle
+from npu_tui.analysis.service_steps import ROUNDING, Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_engines import beside_others
@@ -166,20 +166,28 @@ def frontend(facts: ServiceFacts) -> Cause | None:
     begun[of[::-1]] = begin[::-1]
     front = lat.ttft_parts[:, TTFT.frontend]
     waits, before = np.maximum(front - own, 0), np.where(begun == UNKNOWN, 0, np.clip(begun - lat.start, 0, front))
-    order = np.argsort(moments := np.append(begin, end), kind="stable")
-    running, moments = np.cumsum(np.where(order < len(begin), 1, -1)), moments[order]
+    # One thread begins the next one when it ends the last one, give or take what times are rounded by.
+    order = np.argsort(moments := np.append(np.maximum(end - ROUNDING, begin), begin), kind="stable")
+    running, moments = np.cumsum(np.where(order < len(begin), -1, 1)), moments[order]
     busy = np.flatnonzero(running[:-1] == running.max())  # all threads of the tokenizer
     full = covered_within(moments[busy], moments[busy + 1], lat.start, np.maximum(begun, lat.start))
     whole = max(float(front[rids].sum()), 1.0)
     words = {"own": float(own[rids].mean()), "waits": float(waits[rids].mean()), "share": found.share}
     detail = sentences(found.detail, message("finding.service.frontend_tokenizer", **words))
+
+    def begun_at_once(model: ServiceModel) -> ServiceModel:
+        return replace(model, front=np.maximum(model.front - before[model.rids], 0))
+
     if before[rids].sum() >= HALF * whole and np.minimum(full, before)[rids].sum() < HALF * before[rids].sum():
-
-        def accepted_at_once(model: ServiceModel) -> ServiceModel:
-            return replace(model, front=np.maximum(model.front - before[model.rids], 0))
-
         title, detail = (message(f"finding.service.{key}", **words) for key in ("accept", "accept_detail"))
-        return replace(found, title=title, detail=detail, remedy=accepted_at_once, advice=("service_accept",))
+        return replace(found, title=title, detail=detail, remedy=begun_at_once, advice=("service_accept",))
+    if before[rids].sum() >= HALF * whole:  # all threads of it are taken
+        words |= {
+            "threads": int(running.max()),
+            "busy": float((moments[busy + 1] - moments[busy]).sum() / max(int(end.max() - begin.min()), 1)),
+        }
+        title, detail = (message(f"finding.service.{key}", **words) for key in ("tokenizers", "tokenizers_detail"))
+        return replace(found, title=title, detail=detail, remedy=begun_at_once, advice=("service_tokenizers",))
     each = own / np.maximum(lat.prompt, 1)
     usual = float(np.quantile(each[rids], _FASTEST)) * np.maximum(lat.prompt, 1)
     far = (own > FAR_LONGER * usual) & (own > np.median(own[rids]))

@@ -19,7 +19,7 @@ from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, Cause, Remedy, Servic
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message
-from npu_tui.trace.service import UNKNOWN, plus
+from npu_tui.trace.service import UNKNOWN, WHOLE_MS, plus
 
 _TELLING = 50  # prompts from which on their lengths tell what they have in common
 _SURE = UNSEEN**2  # how likely so many alike at a time are by chance, at the most
@@ -56,7 +56,7 @@ def repeats(facts: ServiceFacts) -> Cause | None:
     blame = np.bincount(facts.found.pair_step, cost[facts.found.pair_rid] > 0, len(steps)).astype(np.int64)
     words: dict[str, Any] = {"count": found, "all": len(rids), "share": found / len(rids), "expected": expected}
     return draft_of(
-        found / len(rids), "repeats", "repeats_detail", words, cost, blame, partial(_without, rids[again])
+        found / len(rids), "repeats", "repeats_detail", words, cost, blame, partial(without, rids[again])
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def _chance(found: int, every: int, share: float) -> float:
     return sum(map(math.exp, terms))
 
 
-def _without(gone: I64, model: ServiceModel) -> ServiceModel:
+def without(gone: I64, model: ServiceModel) -> ServiceModel:
     """``model`` without the requests ``gone``."""
     kept = ~np.isin(model.rids, gone)
     columns = {name: of[kept] for name, of in asdict(model).items() if isinstance(of, np.ndarray)}
@@ -156,6 +156,8 @@ def queue(facts: ServiceFacts) -> Cause | None:
             facts.held(TTFT.queue_full), _in_turn, "service_order",
         )  # fmt: skip
         return replace(draft, instead=("room", _more_room) if helps else ("second", more))
+    if (gone := _run_on(facts, words)) is not None:
+        return replace(gone, instead=("room", _more_room) if helps else ("second", more))
     kind = "room" if helps else "burst" if empty >= HALF else "load"
     title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
     draft = draft_of(
@@ -164,14 +166,43 @@ def queue(facts: ServiceFacts) -> Cause | None:
         _more_room if helps else _spread if kind == "burst" and not side else more,
         f"service_{kind if helps or not side else side}",
     )  # fmt: skip
-    said = message(f"finding.service.queue_{side}", **words) if side else ""
+    of_side = message(f"finding.service.queue_{side}", **words) if side else ""
     aborts = any("abort" in text.lower() for text in facts.found.service.texts)
-    gone = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
+    unseen = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
     if by_clients:
         hint = _if_spread(facts)
         return replace(draft, hint=hint, remedy=_spread, likely=True) if hint else None
     faster = ("faster", partial(_faster, facts.found.serves)) if side == "prefill" and not helps else None
-    return replace(draft, detail=sentences(draft.detail, said, gone), instead=faster)
+    return replace(draft, detail=sentences(draft.detail, of_side, unseen), instead=faster)
+
+
+def _run_on(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:
+    """Requests that have ended, as their client has gone, are computed on and keep the places that others wait for."""
+    found, lat, steps = facts.found, facts.latencies, facts.found.steps
+    ended = plus(lat.start, lat.whole)
+    late = (ended != UNKNOWN)[found.pair_rid] & (steps.start[found.pair_step] > (ended + WHOLE_MS)[found.pair_rid])
+    over = np.bincount(found.pair_rid[late], minlength=len(ended))
+    gone = over >= SOME  # an engine may end one or two steps after the answer
+    never = gone & (over == np.bincount(found.pair_rid, minlength=len(ended)))
+    remedy = partial(_let_go, np.where(gone, over, 0), np.flatnonzero(never))
+    if gone.sum() < max(SOME, LITTLE * (lat.first >= 0).sum()) or not facts.gains(remedy):
+        return None
+    late &= gone[found.pair_rid]
+    time = steps.cycle.sum(axis=1)[found.pair_step]
+    words = words | {
+        "gone": int(gone.sum()), "asked": int((lat.first >= 0).sum()), "held": float(time[late].sum() / time.sum()),
+    }  # fmt: skip
+    blame = np.bincount(found.pair_step[late], minlength=len(steps)).astype(np.int64)
+    return draft_of(
+        words["share"], "queue_gone", "queue_gone_detail", words, facts.cost(TTFT.queue_full, TPOT.queue_full), blame,
+        remedy, "service_gone",
+    )  # fmt: skip
+
+
+def _let_go(over: I64, never: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` in which each request leaves so many steps earlier, and those ``never`` taken leave the queue."""
+    turns = np.maximum(model.turns - over[model.rids], 0)
+    return without(never, replace(model, turns=turns))
 
 
 def _if_spread(facts: ServiceFacts) -> Said:
@@ -341,7 +372,7 @@ def kv(facts: ServiceFacts) -> Cause | None:
         "share": max(*first, *tokens), "first": max(first), "metric": facts.called(metric), "tokens": max(tokens),
         "lost": max(lost, default=0),
         **taken, "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
-        "steps": len(short),
+        "steps": len(short), "ahead": max(facts.found.room.ahead, default=0),
     }  # fmt: skip
     usual = "first" if max(first) >= max(tokens) else "tokens"
     usual = "swaps" if usual == "first" and taken.get("swapped", 0) > taken.get("preempted", 0) else usual
@@ -351,6 +382,7 @@ def kv(facts: ServiceFacts) -> Cause | None:
         max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
         sentences(
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
+            message("finding.service.kv_ahead", **words) if words["ahead"] else "",
             *(message(f"finding.service.kv_{name}", **words) for name in taken),
             message(f"finding.service.kv_{kind}_detail", **words) if more else "",
         ),

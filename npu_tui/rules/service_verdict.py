@@ -139,7 +139,7 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         (_on_top(facts, weight, cause, others) if rule.id == "SERVICE.QUEUE" else weight, rule, cause)
         for weight, rule, cause in weighed
     ]
-    weighed.sort(key=lambda one: -one[0])
+    weighed.sort(key=lambda one: (-one[0], not one[2].likely, -_would_gain(facts, one[2]) if one[2].hint else 0.0))
     found: list[_Weighed] = []
     for _, rule, cause in weighed:
         first, part_of = found[0][1] if found else cause, None

@@ -119,6 +119,7 @@ def model_of(prompts: list[int], turns: list[int], starts: list[int], engine: En
     return ServiceModel(
         (engine,), np.arange(len(prompts)), np.array(starts), none, np.array(prompts), np.array(turns),
         np.ones(len(prompts)), none, none, none, none, none, none, none, none > 0,
+        none > 0, none == 0,
     )  # fmt: skip
 
 

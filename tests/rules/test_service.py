@@ -224,7 +224,7 @@ def test_a_model_that_is_slower_by_any_factor_has_damaged_times(
     said = {}
     for factor in (2.0, 1.5e7):
         slower = Slower(int(found.steps.opened[len(found.steps) // 2]), factor, Cost(1.0, 1.0, 1.0, 0.0, 0.0))
-        monkeypatch.setattr("npu_tui.rules.service_facts.slower_since", lambda _, slower=slower: slower)
+        monkeypatch.setattr("npu_tui.rules.service_facts.slower_since", lambda *_, slower=slower: slower)
         said[factor] = "SERVICE.MODEL" in [finding.id for finding in judge(found).findings.findings]
     assert said == {2.0: True, 1.5e7: False}
 

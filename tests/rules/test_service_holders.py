@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def mean(service: Service, latency: str) -> float:
         (Service(grammar=70 * MS), {"grammar": 0}, "ttft", "Taking in some requests stops the scheduler"),
         (Service(filled=64, per_decode=250 * US), {"filled": 0}, "tpot", "take the same time for any batch"),
         (Service(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
+        (Service(launch=36 * MS), {"launch": 0}, "tpot", "No forward pass takes less than 36"),
+        (
+            Service(frontend=MS, per_text=240 * US, serial_text=True), {"serial_text": False}, "ttft",
+            "wait for the tokenizer, which works on 1 request at a time",
+        ),
+        (Service(ahead=200, blocks=100), {"blocks": 2000}, "ttft", "wait for blocks of the KV cache"),
         (Service(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
         (Service(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
         (Service(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
@@ -95,6 +102,52 @@ def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path
     passing = facts.gives(lambda model: with_engines(model, skips=True))
     assert passing > 0
     assert passing < facts.gives(lambda model: with_engines(model, blocks=1 << 40))
+
+
+def between_tokens(service: Service) -> float:
+    """The 99th percentile of what lies between two tokens of a request of the simulated ``service``, ns."""
+    ends = dict[int, list[int]]()
+    for batch in sorted(serve(service).batches, key=lambda batch: batch.execute):
+        for (rid, *_), given in zip(batch.members, batch.accepted, strict=True):
+            ends.setdefault(rid, []).extend([batch.execute[1]] if given else [])
+    return float(np.percentile(np.concatenate([np.diff(of) for of in ends.values()]), 99))
+
+
+def test_prompts_that_come_first_are_told_by_the_distance_of_tokens(tmp_path: Path) -> None:
+    """Computed whole, prompts stop all answers now and then; in chunks they take longer: told, not called a trouble."""
+    service = Service(tenants=(Tenant(1, (1200, 3600)),), gap=420 * MS, chunked=False, budget=8192)
+    said = told(service, tmp_path)
+    assert said.figures["itl_p99"] == pytest.approx(between_tokens(service), rel=0.02)
+    assert said.findings.leaders == ()
+    (hint,) = said.findings.findings
+    assert hint.title.code == "finding.service.mix_whole_first"
+    then = float(words(hint.detail).split("ITL p99 ")[1].split(" → ")[1].split(" ms")[0]) * MS
+    assert then == pytest.approx(between_tokens(replace(service, chunked=True, budget=512)), rel=0.1)
+
+
+def test_a_cache_that_gives_nothing_is_no_finding_where_nothing_says_that_prompts_are_alike(tmp_path: Path) -> None:
+    """Most of TTFT is prefill and no prompt has a hit: what is not recorded is not checked."""
+    said = told(Service(tenants=(Tenant(1, (150, 2400)),), gap=260 * MS, prefix=128, cold_from=1), tmp_path)
+    assert said.findings.findings == ()
+    assert "SERVICE.PREFIX" in dict(said.findings.not_checked)
+
+
+def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> None:
+    """Of all requests some end early for their client and are computed on; without that the others wait less."""
+    service = Service(max_seqs=9)
+    folder = tmp_path / "service"
+    Folder(serve(service)).write(folder)
+    path = folder / "request.csv"
+    rows = list(csv.DictReader(path.open(newline="")))
+    for row in rows[::3]:
+        row["execution_time(ms)"] = str(float(row["first_token_latency(ms)"]) + 1)
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    first = judged(load(folder), Thresholds()).findings.findings[0]
+    assert first.title.code == "finding.service.queue_gone"
+    assert first.title.args["gone"] == pytest.approx(len(rows[::3]), abs=2)
 
 
 def test_prompts_that_may_begin_alike_are_told_with_what_a_cache_would_give(tmp_path: Path) -> None:

@@ -325,11 +325,12 @@ def test_slow_growth_is_no_step(tmp_path: Path) -> None:
     folder = written(Service(requests=150), tmp_path)
     found = timeline(read_service(folder))
     place = np.linspace(0, 1, len(found.steps))
-    drift = slower_since(_scaled(found, 1 + 0.6 * place))
+    drift = slower_since(slow := _scaled(found, 1 + 0.6 * place), slow.serving)
     assert drift is not None
     assert drift.is_slow
     assert drift.factor == pytest.approx(1.6, abs=0.1)
-    sudden = slower_since(_scaled(timeline(read_service(folder)), np.where(place > 0.5, 1.5, 1.0)))
+    slow = _scaled(timeline(read_service(folder)), np.where(place > 0.5, 1.5, 1.0))
+    sudden = slower_since(slow, slow.serving)
     assert sudden is not None
     assert not sudden.is_slow
     assert sudden.factor == pytest.approx(1.5, abs=0.05)
@@ -569,7 +570,7 @@ def test_bursts_that_more_places_hardly_help_are_bursts(tmp_path: Path) -> None:
 
 
 def test_a_prefix_cache_without_hits_is_said_where_prompts_take_the_tokens(tmp_path: Path) -> None:
-    """It may be off: the verdict says so, but nothing tells that prompts begin alike, so that it is no finding."""
+    """It may be off: the verdict says so, but nothing tells that prompts begin alike."""
     service = Service(requests=80, gap=220 * MS, tenants=(Tenant(1, (1400, 2000)),))
     folder = written(service, tmp_path)
     rewritten(folder, "request", each(lambda row: row | {"cache_hit_rate": "0.0"}))
