@@ -38,7 +38,7 @@ from npu_tui.rules.blame import (
     sync_calls,
 )
 from npu_tui.rules.compute import lines_by
-from npu_tui.rules.cpu import thief
+from npu_tui.rules.cpu import stops, thief
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import (
     GARBAGE_COLLECTION,
@@ -51,7 +51,6 @@ from npu_tui.rules.inputs import (
     without,
 )
 from npu_tui.rules.one_stretch import in_one_stretch, whole_stretches
-from npu_tui.rules.quota import stops
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,

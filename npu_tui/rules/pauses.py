@@ -19,6 +19,7 @@ from npu_tui.analysis.replay_device import AFTER_EVENT_NS, AWAIT, RECORD, Device
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, waited_copies, without_all
+from npu_tui.rules.cpu import PERIOD_NS, stops
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import (
     change_of,
@@ -33,7 +34,6 @@ from npu_tui.rules.host_work import (
 )
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, common, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.quota import PERIOD_NS, stops
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,

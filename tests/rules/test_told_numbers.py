@@ -10,7 +10,7 @@ from npu_tui.analysis import allocator_replay, drains, host_owners, limits
 from npu_tui.compare import differences, kernels
 from npu_tui.jobs import against, expert_loads, links, roles
 from npu_tui.output.explain import KINDS
-from npu_tui.rules import data, parallelism, quota
+from npu_tui.rules import cpu, data, parallelism
 from npu_tui.rules import kernels as kernel_rules
 from npu_tui.rules import links as planes
 from npu_tui.strings import LANGUAGES, say, texts_of
@@ -22,7 +22,7 @@ COMPARED: dict[str, set[float]] = {
     "COMM.LINK": {planes._SLOWER, data.LARGE_BYTES / 1e6},
     "COMM.SPEED": {*planes._USUAL_SPEEDS.values(), data.LARGE_BYTES / 1e6},
     "OP.OUTLIER": {limits.FEWEST_EQUALS, limits.A_PART * PERCENT},
-    "HOST.QUOTA": {quota.PERIOD_NS / 1e6},
+    "HOST.QUOTA": {cpu.PERIOD_NS / 1e6},
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
     "KERNEL.SHAPE": {kernel_rules._BLOCK},
     "MEM.VECTOR": {limits.BEST_PERCENTILE},
