@@ -509,7 +509,8 @@ SERVICE_RULES = (
         _steady(lambda facts: None if workers(facts) else _inputs(facts), Cycle.prepare), SHARE,
         advice=("SERVICE.INPUTS", "service_pieces"),
     ),
-    _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(bubble, Cycle.bubble), SHARE),
+    _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(bubble, Cycle.bubble), SHARE,
+          advice=("SERVICE.BUBBLE", "service_between")),
     _rule(
         "SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",

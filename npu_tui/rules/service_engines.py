@@ -125,7 +125,7 @@ def workers(facts: ServiceFacts) -> Cause | None:
     share = late.lag / max(usual, 1.0)
     if share < facts.limits[SHARE] or share > 1:
         return None
-    words = {"worker": brief(found.service.text(late.process), _SHORT), "lag": late.lag, "share": share}
+    words = {"worker": brief(found.service.text(late.process), SHORT), "lag": late.lag, "share": share}
 
     def on_time(model: ServiceModel) -> ServiceModel:
         engines, own = list(model.engines), model.engines[late.engine]
@@ -148,11 +148,11 @@ def workers(facts: ServiceFacts) -> Cause | None:
 def _engine_title(engine: Engine) -> Message:
     """What ``engine`` is called: by its DP rank, without one by its first process."""
     if engine.rank is None:
-        return message("service.engine", name=brief(engine.processes[0], _SHORT))
+        return message("service.engine", name=brief(engine.processes[0], SHORT))
     return message("service.dp_rank", rank=engine.rank)
 
 
-_SHORT = 40  # letters of the name of a process in a sentence
+SHORT = 40  # letters of the name of a process in a sentence
 
 
 def _waited_for(facts: ServiceFacts, engines: list[int], tokens: F64) -> Cause | None:
@@ -259,8 +259,8 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
         return bool(stalls.lasting[chosen].sum() >= NEARLY_ALL * stalls.lasting.sum())
 
     inside = [
-        message("finding.service.stall_in", name=brief(name, _SHORT), share=share)
-        for name, share in _ranges_in(facts, stalls)
+        message("finding.service.stall_in", name=brief(name, SHORT), share=share)
+        for name, share in ranges_in(facts, stalls.begin, stalls.end, int(stalls.lasting.min()) // 2)
     ]
     if most(stalls.part == Cycle.schedule):
         begins = np.isin(np.arange(len(steps)), found.pair_step[found.entries])
@@ -274,14 +274,17 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
     return "stall_sizes" if sizes else "stall", sentences(*inside)
 
 
-def _ranges_in(facts: ServiceFacts, stalls: Stalls) -> list[tuple[str, float]]:
-    """The kind of range, but passes of engines, that most of ``stalls`` lie in and little else; its share of them."""
-    service, found, whole = facts.found.service, list[tuple[str, float]](), int(stalls.lasting.sum())
+def ranges_in(facts: ServiceFacts, low: I64, high: I64, least: int = 0) -> list[tuple[str, float]]:
+    """The kind of range, but passes of engines, that most of the times ``low`` to ``high`` lie in and little else.
+
+    With its share of them; ranges are at least as long as ``least``.
+    """
+    service, found, whole = facts.found.service, list[tuple[str, float]](), int((high - low).sum())
     spans = service.spans
-    long = (spans.rid < 0) & (2 * (spans.end - spans.start) >= stalls.lasting.min())
+    long = (spans.rid < 0) & (spans.end - spans.start >= least)
     for code in np.setdiff1d(spans.name[long], service.batches.name).tolist():
         begin, end = union(spans.start[spans.name == code], spans.end[spans.name == code])
-        share = float(covered_within(begin, end, stalls.begin, stalls.end).sum() / whole)
+        share = float(covered_within(begin, end, low, high).sum() / max(whole, 1))
         if share >= HALF and (end - begin).sum() <= 2 * share * whole:
             found.append((service.text(code), share))
     return sorted(found, key=lambda one: -one[1])[:1]

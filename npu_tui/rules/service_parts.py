@@ -15,12 +15,13 @@ from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_steps import ROUNDING, Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
-from npu_tui.rules.service_engines import beside_others
+from npu_tui.rules.service_engines import SHORT, beside_others, ranges_in
 from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools, summed
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN, Transfers
+from npu_tui.trace.text import brief
 
 FEWEST_REQUESTS = 10
 """Requests from which on a service is judged."""
@@ -143,7 +144,15 @@ def bubble(facts: ServiceFacts) -> Cause | None:
     """Nothing runs between steps, nor is it a wait for another engine."""
     steps, told = facts.found.steps, facts.lockstep
     own = np.inf if told is None else told.gap * len(facts.found.serving)
-    return _every_bubble(facts) if 2 * own >= steps.cycle[facts.found.serving, Cycle.bubble].sum() else None
+    if 2 * own < steps.cycle[facts.found.serving, Cycle.bubble].sum() or (found := _every_bubble(facts)) is None:
+        return None
+    closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)
+    before = np.maximum(steps.cycle[:, Cycle.bubble] - np.maximum(steps.start - closed, 0), 0)
+    for name, part_of in ranges_in(facts, steps.opened - before, steps.opened):
+        words = {"name": brief(name, SHORT), "share": found.share, "part": part_of}
+        title, explained = (message(f"finding.service.{key}", **words) for key in ("between", "between_detail"))
+        return replace(found, title=title, detail=sentences(explained, found.detail), advice=("service_between",))
+    return found
 
 
 _every_bubble = part(

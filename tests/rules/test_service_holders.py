@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +131,19 @@ def test_a_cache_that_gives_nothing_is_no_finding_where_nothing_says_that_prompt
     said = told(Service(tenants=(Tenant(1, (150, 2400)),), gap=260 * MS, prefix=128, cold_from=1), tmp_path)
     assert said.findings.findings == ()
     assert "SERVICE.PREFIX" in dict(said.findings.not_checked)
+
+
+def test_what_runs_between_steps_is_named(tmp_path: Path) -> None:
+    """The trace has a range of the engine after every step, while nothing else runs."""
+    Folder(serve(Service(output=8 * MS, requests=120))).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events = json.loads(path.read_bytes())
+    steps = [event for event in events if event["name"] == "modelExec"]
+    more = ({"name": "log_stats", "ts": step["ts"] + step["dur"], "dur": 7_500.0, "args": {}} for step in steps)
+    path.write_text(json.dumps(events + [step | after for step, after in zip(steps, more, strict=True)]))
+    first = judged(load(tmp_path), Thresholds()).findings.findings[0]
+    assert (first.id, first.title.code) == ("SERVICE.BUBBLE", "finding.service.between")
+    assert words(first.title).startswith("log_stats runs between steps")
 
 
 def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> None:
