@@ -20,7 +20,7 @@ from npu_tui.load.service import read_service
 from npu_tui.load.service_spans import add_instants, add_slices, spans_of
 from npu_tui.load.text_trace import TextReading
 from npu_tui.load.times import INVALID
-from npu_tui.trace.args import ArgReader
+from npu_tui.trace.args import ArgColumn, ArgReader
 from npu_tui.trace.arrays import I32, I64, Bools, distinct
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
@@ -368,3 +368,9 @@ class ServiceArgs(ArgReader, frozen=True, eq=False):
             else:
                 known[name] = value if words is None else words[value]
         return known
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """Those of spans from their file, which reads many events at once."""
+        if self.spans is not None and (ordinals < self.first["requests"]).all():
+            return self.spans.columns(ordinals, keys)
+        return super().columns(ordinals, keys)

@@ -28,7 +28,7 @@ def covered(start: I64, end: I64) -> int:
 def clipped(start: I64, end: I64, low: int, high: int) -> tuple[I64, I64]:
     """``[start, end)`` cut to ``[low, high)``; an interval outside becomes an empty one."""
     cut = np.clip(start, low, high)
-    return cut, np.maximum(np.clip(end, low, high), cut)
+    return cut, np.maximum(np.minimum(end, high), cut)
 
 
 def parted(start: I64, end: I64, cuts: I64) -> tuple[I64, I64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ _LONG_ANSWERS = (Tenant(17), Tenant(1, (200, 1000), (1400, 1800)))
 _HUGE = (Tenant(24, (200, 600)), Tenant(1, (9_000, 11_000), (20, 60)))
 _BRIEF, _LENGTHY = Tenant(9, (200, 600)), Tenant(2, (4_000, 5_000))
 _BEGINS = Tenant(1, (1600, 2400))
+_short = partial(Service, requests=150)
+"""So many show each trouble; the simulator's own 240 take half as long again, written, read and replayed."""
 
 
 def told(service: Service, folder: Path) -> JudgedService:
@@ -42,37 +45,37 @@ def mean(service: Service, latency: str) -> float:
 @pytest.mark.parametrize(
     ("service", "without", "latency", "title"),
     [
-        (Service(grammar=70 * MS), {"grammar": 0}, "ttft", "Taking in some requests stops the scheduler"),
-        (Service(filled=64, per_decode=250 * US), {"filled": 0}, "tpot", "take the same time for any batch"),
-        (Service(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
+        (_short(grammar=70 * MS), {"grammar": 0}, "ttft", "Taking in some requests stops the scheduler"),
+        (_short(filled=64, per_decode=250 * US), {"filled": 0}, "tpot", "take the same time for any batch"),
+        (_short(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
         (Service(launch=36 * MS), {"launch": 0}, "tpot", "No forward pass takes less than 36"),
         (
             Service(frontend=MS, per_text=240 * US, serial_text=True), {"serial_text": False}, "ttft",
             "wait for the tokenizer, which works on 1 request at a time",
         ),
         (Service(ahead=200, blocks=100), {"blocks": 2000}, "ttft", "wait for blocks of the KV cache"),
-        (Service(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
-        (Service(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
-        (Service(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
+        (_short(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
+        (_short(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
+        (_short(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
         (
-            Service(scan=400 * US, max_seqs=9), {"scan": 0}, "tpot",
+            _short(scan=400 * US, max_seqs=9), {"scan": 0}, "tpot",
             "Scheduling takes ever longer with the requests that wait",
         ),
         (
             Service(patience=300 * MS, gap=1_500 * MS, requests=120), {"patience": 0}, "ttft",
             "waits though requests are there and nothing runs",
         ),
-        (Service(drafts=3, draft=30 * MS), {"draft": 1_700 * US}, "tpot", "Making drafts takes"),
+        (_short(drafts=3, draft=30 * MS), {"draft": 1_700 * US}, "tpot", "Making drafts takes"),
         (
-            Service(budget=128, tenants=(_BEGINS,), gap=600 * MS), {"budget": 2048}, "ttft",
+            _short(budget=128, tenants=(_BEGINS,), gap=600 * MS), {"budget": 2048}, "ttft",
             "A step takes at most 128 tokens",
         ),
         (
-            Service(prefix=1536, tenants=(_BEGINS,), evicted=True, gap=220 * MS), {"evicted": False}, "ttft",
+            _short(prefix=1536, tenants=(_BEGINS,), evicted=True, gap=220 * MS), {"evicted": False}, "ttft",
             "compute 1,536 tokens anew that others had from the prefix cache",
         ),
         (
-            Service(tenants=_LONG_ANSWERS, blocks=64, gap=420 * MS), {"tenants": (Tenant(18),)}, "ttft",
+            _short(tenants=_LONG_ANSWERS, blocks=64, gap=420 * MS), {"tenants": (Tenant(18),)}, "ttft",
             "A few long answers hold the blocks",
         ),
     ],
@@ -96,7 +99,7 @@ def test_the_owner_is_told_first_and_its_gain_is_that_of_the_mean(
 
 def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path: Path) -> None:
     """Huge prompts, which an engine takes whole or not at all, wait for blocks: the others pass in the replay."""
-    service = Service(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
+    service = _short(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
     Folder(serve(service)).write(tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     assert facts.model is not None
@@ -166,10 +169,10 @@ def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> Non
 
 def test_prompts_that_may_begin_alike_are_told_with_what_a_cache_would_give(tmp_path: Path) -> None:
     """No prompt is far shorter than the others, and no hit is recorded; prompts of any length say nothing."""
-    alike = told(Service(tenants=(_BEGINS,), gap=260 * MS), tmp_path / "alike")
+    alike = told(_short(tenants=(_BEGINS,), gap=260 * MS), tmp_path / "alike")
     assert alike.findings.leaders == ()
     assert "if they share their first" in words(alike.findings.verdict[0])
-    other = told(Service(tenants=(Tenant(1, (100, 2400)),), gap=260 * MS), tmp_path / "other")
+    other = told(_short(tenants=(Tenant(1, (100, 2400)),), gap=260 * MS), tmp_path / "other")
     assert "if they share" not in " ".join(words(said) for said in other.findings.verdict)
 
 
@@ -183,20 +186,20 @@ def test_requests_that_come_again_are_told_beside_those_that_are_alike_by_chance
     assert mean(replace(service, repeats=0), "tpot") == pytest.approx(
         float(words(first.detail).split("TPOT mean ")[1].split(" → ")[1].split(" ms")[0]) * MS, rel=0.03
     )
-    assert told(Service(tenants=(Tenant(1, (500, 540)),)), tmp_path / "chance").findings.findings == ()
+    assert told(_short(tenants=(Tenant(1, (500, 540)),)), tmp_path / "chance").findings.findings == ()
 
 
 def test_heaps_of_requests_are_told_where_chance_does_not_explain_them(tmp_path: Path) -> None:
     """Twelve at a time wait for each other; the same number by chance says nothing."""
-    heaps = told(Service(burst=12, gap=220 * MS), tmp_path / "heaps")
+    heaps = told(_short(burst=12, gap=220 * MS), tmp_path / "heaps")
     assert "come in heaps" in words(heaps.findings.verdict[0]) or "in bursts" in words(heaps.findings.verdict[0])
     assert heaps.findings.leaders == ()
-    assert told(Service(gap=220 * MS), tmp_path / "chance").findings.findings == ()
+    assert told(_short(gap=220 * MS), tmp_path / "chance").findings.findings == ()
 
 
 def test_drafts_that_are_hardly_accepted_have_the_gain_of_good_ones(tmp_path: Path) -> None:
     """They pay a little, so that dropping them gains nothing: what good ones would give is told."""
-    said = told(Service(drafts=3, accepted=350), tmp_path)
+    said = told(_short(drafts=3, accepted=350), tmp_path)
     first = said.findings.findings[0]
     assert first.id == "SERVICE.DRAFTS"
     assert first.severity != "info"

@@ -7,7 +7,9 @@ import csv
 import json
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,13 @@ def told(service: Service, folder: Path) -> JudgedService:
     return judge(timeline(read_service(written(service, folder))))
 
 
+@cache
+def told_of(name: str) -> JudgedService:
+    """What is said of the service with a trouble, judged once for all tests that ask about it."""
+    with TemporaryDirectory() as folder:
+        return told(TROUBLES[name].service, Path(folder))
+
+
 def after(judged: JudgedService) -> tuple[str, float, float]:
     """The first finding, and the figure that it names as it is and without."""
     first = judged.findings.findings[0]
@@ -48,12 +57,11 @@ def after(judged: JudgedService) -> tuple[str, float, float]:
     "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager", "serial",
              "throttled", "swaps", "rank_waits"]
 )  # fmt: skip
-def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None:
+def test_the_gain_is_that_of_a_run_without_it(name: str) -> None:
     """The cause is named first, and the figure told without it is the one of a second simulation."""
     trouble = TROUBLES[name]
     assert trouble.remedied is not None
-    judged = told(trouble.service, tmp_path)
-    id_, now, then = after(judged)
+    id_, now, then = after(told_of(name))
     assert id_ == trouble.finding
     true = {
         (metric, share): figure(trouble.remedied, metric, share) for metric in ("ttft", "tpot") for share in (50, 99)
@@ -65,7 +73,7 @@ def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None
 
 def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
     """Steps that stand still are the first of their size in one service, any in another."""
-    of_sizes = told(TROUBLES["capture"].service, tmp_path / "sizes").findings.findings[0]
+    of_sizes = told_of("capture").findings.findings[0]
     any_step = told(replace(TROUBLES["healthy"].service, stall=700 * MS, stall_every=90), tmp_path / "any")
     assert of_sizes.title.code == "finding.service.stall_sizes"
     assert any_step.findings.findings[0].title.code == "finding.service.stall"
@@ -91,9 +99,9 @@ def test_what_a_timer_starts_has_a_period(spread: int) -> None:
     assert few.period == pytest.approx(400 * MS, rel=0.01)
 
 
-def test_a_host_without_cpu_until_the_end_of_a_period_is_throttled(tmp_path: Path) -> None:
+def test_a_host_without_cpu_until_the_end_of_a_period_is_throttled() -> None:
     """Whatever it does then takes longer, each time by another length; what it lacks is told, not what it did."""
-    first, *others = told(TROUBLES["throttled"].service, tmp_path).findings.findings
+    first, *others = told_of("throttled").findings.findings
     assert first.title.code == "finding.service.stall_quota"
     assert first.title.args["period"] == pytest.approx(100 * MS, rel=0.001)
     assert all(other.severity == "info" for other in others)
@@ -114,7 +122,7 @@ def test_passes_of_a_size_that_all_take_long_are_not_stuck(tmp_path: Path) -> No
 
 def test_what_is_loaded_piece_by_piece_is_not_told_of_what_grows_with_the_batch(tmp_path: Path) -> None:
     """Adapters take equal times, as many as differ in a batch; inputs of each request, or of all, take no pieces."""
-    swaps = told(TROUBLES["swaps"].service, tmp_path / "swaps")
+    swaps = told_of("swaps")
     assert swaps.findings.findings[0].title.args["piece"] == pytest.approx(TROUBLES["swaps"].service.swap, rel=0.01)
     for name in ("inputs", "healthy"):
         found = timeline(read_service(written(TROUBLES[name].service, tmp_path / name)))
@@ -226,9 +234,9 @@ def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path:
         ("cold", "the model takes", "the steps after it are the reference"),
     ],
 )
-def test_a_cause_is_told_by_its_own_words(name: str, title: str, detail: str, tmp_path: Path) -> None:
+def test_a_cause_is_told_by_its_own_words(name: str, title: str, detail: str) -> None:
     """What is special about the trouble stands in the sentences."""
-    first = told(TROUBLES[name].service, tmp_path).findings.findings[0]
+    first = told_of(name).findings.findings[0]
     assert title in words(first.title)
     assert detail in words(first.detail)
 
@@ -269,13 +277,13 @@ def test_a_scheduler_that_stands_still_now_and_then_is_said_so(tmp_path: Path) -
     assert not [finding for finding in found if finding.id == "SERVICE.SCHEDULER"]
     assert "Some schedules take far longer" in words(stall.title)
     assert "They come now and then" in words(stall.detail)
-    always = told(TROUBLES["scheduler"].service, tmp_path / "always").findings.findings[0]
+    always = told_of("scheduler").findings.findings[0]
     assert always.id == "SERVICE.SCHEDULER"
 
 
 def test_what_can_be_done_instead_has_its_figure_too(tmp_path: Path) -> None:
     """Long prompts that are computed whole: chunks are the remedy, prompts kept apart the other one."""
-    judged = told(TROUBLES["mix"].service, tmp_path / "mix")
+    judged = told_of("mix")
     first = judged.findings.findings[0]
     assert first.id == "SERVICE.MIX"
     assert "in the place of the long ones instead: T" in words(first.detail)
@@ -347,7 +355,7 @@ def test_prompts_that_share_passes_of_a_busy_prefill_side_are_told(tmp_path: Pat
     assert "on the prefill side, which is short" in words(first.title)
     assert "A pass of the prefill side takes" in words(first.detail)
     assert first.gain_ns is not None
-    assert not told(TROUBLES["split"].service, tmp_path / "enough").findings.leaders
+    assert not told_of("split").findings.leaders
 
 
 def test_an_engine_that_pauses_before_a_prompt_stands_still(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,10 @@ from npu_tui.trace.intervals import (
     covered_before,
     covered_within,
     difference,
+    inside,
     intersection,
+    outermost,
+    parted,
     touches,
     union,
 )
@@ -91,6 +96,43 @@ def test_what_touches_shares_an_instant(intervals: list[tuple[int, int]], asked:
     lasting = [each for each in intervals if each[1]]
     shared = touches(*arrays(lasting), low.astype(np.float64), high.astype(np.float64))
     assert shared.tolist() == [bool(instants(*arrays(lasting)) & instants(*arrays([each]))) for each in asked]
+
+
+def test_what_ends_where_another_begins_shares_nothing_with_it():
+    start, end = np.array([0, 10]), np.array([5, 20])
+    low, high = np.array([5.0, 20.0, -4.0, 4.0, 19.0]), np.array([10.0, 30.0, 0.0, 5.0, 21.0])
+    assert touches(start, end, low, high).tolist() == [False, False, False, True, True]
+    assert touches(start, end, np.array([7.0]), np.array([8.0])).tolist() == [False]  # the later one is not asked for
+    assert touches(start[:1], end[:1], low, high).tolist() == [False, False, False, True, False]
+    none = touches(start[:0], end[:0], low, high)
+    assert (none.dtype, none.any()) == (np.bool_, False)
+
+
+@given(pairs, st.lists(st.integers(-25, 60), max_size=8))
+def test_inside_is_from_the_start_until_before_the_end(intervals: list[tuple[int, int]], times: list[int]):
+    start, end = union(*arrays(intervals))
+    found = inside(start, end, np.array([*times, *start, *end], np.int64))
+    assert found.dtype == np.bool_
+    assert found.tolist() == [at in instants(start, end) for at in [*times, *start.tolist(), *end.tolist()]]
+
+
+@given(pairs, st.lists(st.integers(-25, 60), unique=True, max_size=6).map(sorted))
+def test_parts_hold_the_instants_and_no_cut(intervals: list[tuple[int, int]], cuts: list[int]):
+    start, end = arrays(sorted(intervals))
+    low, high = parted(start, end, np.array(cuts, np.int64))
+    expected = []
+    for first, last in zip(start.tolist(), end.tolist(), strict=True):
+        bounds = [first, *(cut for cut in cuts if first < cut < last), last]
+        expected += list(pairwise(bounds))
+    assert sorted(zip(low.tolist(), high.tolist(), strict=True)) == sorted(expected)
+    assert (np.diff(low) >= 0).all()
+
+
+def test_outermost_begins_once_all_earlier_ones_have_ended():
+    start, end = np.array([0, 2, 0, 10, 12, 9]), np.array([10, 4, 3, 12, 13, 11])
+    assert outermost(start, end, np.array([1, 2, 0, 3, 4])).tolist() == [0, 3, 4]
+    assert outermost(start, end, np.array([5, 3, 1])).tolist() == [1, 5]
+    assert outermost(start, end, np.array([], np.int64)).tolist() == []
 
 
 def test_cover_of_times_since_the_epoch_is_exact():
