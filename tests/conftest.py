@@ -136,7 +136,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     digest = _digest(*mark.args, str(item.path.relative_to(ROOT)))
     if cache.get(f"of_files/{item.nodeid}", "") == digest:
-        pytest.skip("its files are those of the last time it passed; NPU_TUI_ALL=1 asks it again")
+        pytest.skip(reason="its files are those of the last time it passed; NPU_TUI_ALL=1 asks it again")
     item.stash[_ASKED_OF] = digest
 
 

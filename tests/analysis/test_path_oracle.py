@@ -15,11 +15,10 @@ from measured import profile_at
 
 from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, critical_path
 from npu_tui.analysis.path import Path as CriticalPath
+from tests.conftest import WITHOUT_TRACES
 
 TRACES = Path(os.environ.get("NPU_TUI_TRACES", "")) / "gpu"
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("NPU_TUI_TRACES"), reason="NPU_TUI_TRACES names no folder of real profiles"
-)
+pytestmark = pytest.mark.skipif(not os.environ.get("NPU_TUI_TRACES"), reason=WITHOUT_TRACES)
 
 
 def _path(name: str) -> CriticalPath:

@@ -1,6 +1,7 @@
 """The rank tests, held against counting every outcome and against published tables."""
 
-from itertools import combinations, product
+import math
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -42,6 +43,45 @@ def test_signed_rank_p_is_the_share_of_all_signs(seed):
     seen = abs(ranks[signs > 0].sum() - ranks.sum() / 2)
     outcomes = [abs(ranks[np.array(each) > 0].sum() - ranks.sum() / 2) for each in product((-1, 1), repeat=8)]
     assert signed_rank_p(size * signs) == pytest.approx(np.mean(np.array(outcomes) >= seen - 1e-9))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_signed_rank_p_leaves_zeros_out_and_shares_ranks(seed):
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 4, 8)
+    signs = rng.choice([-1, 1], 8)
+    ranks = np.array([(size < each).sum() + ((size == each).sum() + 1) / 2 for each in size])
+    seen = abs(ranks[signs > 0].sum() - ranks.sum() / 2)
+    outcomes = [abs(ranks[np.array(each) > 0].sum() - ranks.sum() / 2) for each in product((-1, 1), repeat=8)]
+    found = signed_rank_p(np.append(size * signs, [0, 0, 0]).astype(float))
+    assert found == pytest.approx(np.mean(np.array(outcomes) >= seen - 1e-9))
+    assert signed_rank_p(np.zeros(7)) == 1.0
+
+
+def test_p_of_many_samples_is_that_of_the_normal_moments():
+    """Wilcoxon's moments: n(n+1)/4 and n(n+1)(2n+1)/24 of the signed ranks, m(m+n+1)/2 and mn(m+n+1)/12 of the sums."""
+    rng = np.random.default_rng(3)
+    difference = rng.normal(0.1, 1, 150)
+    ranks = np.argsort(np.argsort(np.abs(difference))) + 1
+    away = (ranks[difference > 0].sum() - 150 * 151 / 4) / math.sqrt(150 * 151 * 301 / 24)
+    assert signed_rank_p(difference) == pytest.approx(math.erfc(abs(away) / math.sqrt(2)))
+    base, new = rng.normal(0, 1, 70), rng.normal(0.3, 1, 90)
+    ranks = np.argsort(np.argsort(np.append(base, new))) + 1
+    away = (ranks[:70].sum() - 70 * 161 / 2) / math.sqrt(70 * 90 * 161 / 12)
+    assert rank_sum_p(base, new) == pytest.approx(math.erfc(abs(away) / math.sqrt(2)))
+
+
+@pytest.mark.parametrize("count", [6, 9, 12])
+def test_the_paired_interval_holds_what_the_test_does_not_reject(count):
+    """Its ends are where the p of the differences less a shift passes 5 %; the estimate is the median of all means."""
+    difference = np.random.default_rng(count).normal(2, 3, count)
+    found = paired_shift(difference)
+    means = [(first + second) / 2 for first, second in combinations_with_replacement(difference, 2)]
+    assert found.estimate == pytest.approx(np.median(means))
+    assert found.p == signed_rank_p(difference)
+    little = min(np.diff(np.sort(means))) / 3
+    for end, outwards in ((found.low, -little), (found.high, little)):
+        assert signed_rank_p(difference - end - outwards) < 0.05 <= signed_rank_p(difference - end + outwards)
 
 
 def test_four_a_side_is_the_least_that_can_tell():

@@ -19,12 +19,11 @@ from npu_tui.profile.profile import Profile
 from npu_tui.rules.find import RULES
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.painter import Painter
+from tests.conftest import WITHOUT_TRACES
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _TRACES = os.environ.get("NPU_TUI_TRACES")
-_REAL = pytest.mark.skipif(
-    _TRACES is None, reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles"
-)
+_REAL = pytest.mark.skipif(_TRACES is None, reason=WITHOUT_TRACES)
 _FASTER = 0.045
 """A GPU that needs 45 s where the NPU needs 1000 s."""
 

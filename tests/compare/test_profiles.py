@@ -15,6 +15,7 @@ from npu_tui.compare.measured import MeasuredSide
 from npu_tui.load.load import opening_of
 from npu_tui.output.compare_report import compared as typed
 from npu_tui.profile.profile import Profile
+from tests.conftest import WITHOUT_TRACES
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _NAMES = sorted(
@@ -23,9 +24,7 @@ _NAMES = sorted(
     if path.parent.name not in ("two_ranks", "chrome_generic")  # a job, and loose files
 )
 _TRACES = os.environ.get("NPU_TUI_TRACES")
-_REAL = pytest.mark.skipif(
-    _TRACES is None, reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles"
-)
+_REAL = pytest.mark.skipif(_TRACES is None, reason=WITHOUT_TRACES)
 
 
 def opened(path):

@@ -111,7 +111,7 @@ def test_a_rank_without_a_timeline_has_its_passes_and_calls(case: tuple[Job, Fin
 def test_what_no_replay_tells_has_no_film(case: tuple[Job, Finding]) -> None:
     job, _ = case
     if not job.pipelines.runs:
-        pytest.skip("no pipeline")
+        pytest.skip(reason="this job has no pipeline: only replays of pipelines know micro batches")
     assert job_moments(job, ["16 micro batches"]) is None
     answer = job_whatif(job, ["16 micro batches"])
     with pytest.raises(InputError) as raised:

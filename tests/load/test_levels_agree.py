@@ -11,11 +11,10 @@ import pytest
 
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
+from tests.conftest import WITHOUT_TRACES
 
 TRACES = os.environ.get("NPU_TUI_TRACES")
-pytestmark = pytest.mark.skipif(
-    TRACES is None, reason="NPU_TUI_TRACES is not set: it names the folder of real profiles"
-)
+pytestmark = pytest.mark.skipif(TRACES is None, reason=WITHOUT_TRACES)
 PROFILER_ONLY = {"PROFILING_ENABLE", "PROFILING_DISABLE"}
 
 

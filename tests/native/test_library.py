@@ -91,7 +91,7 @@ def test_off_and_what_cannot_be_loaded_fall_back(monkeypatch: pytest.MonkeyPatch
 def test_both_libraries_of_this_machine_read(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(libraries.VARIABLE, "")
     if name == "x86_64_v3" and not libraries._flags() >= libraries._V3:
-        pytest.skip("this processor has no AVX2")
+        pytest.skip(reason="this processor has no AVX2")
     monkeypatch.setenv(libraries.VARIABLE, name)
     found = libraries.library()
     assert found is not None

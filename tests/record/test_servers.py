@@ -237,7 +237,7 @@ def test_a_service_that_does_not_look_is_said_not_to(tmp_path: Path) -> None:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the daemon and its clients have it."""
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+        pytest.skip(reason="openssl is not installed")
     place = tmp_path_factory.mktemp("certs")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-subj", "/CN=any", "-days", "2",
