@@ -235,7 +235,7 @@ class HostOperators(Struct, frozen=True):
 
 
 def outermost_operation(trace: Trace, hosts: HostOperators, item: int) -> int:
-    """The outermost operation of the framework around the slice ``item``: itself where it is none of ``hosts``."""
+    """The outermost framework operation around the slice ``item``; ``item`` itself if it is not in ``hosts``."""
     at = int(np.searchsorted(hosts.item, item))
     if item < 0 or at >= len(hosts.item) or hosts.item[at] != item:
         return item

@@ -341,7 +341,7 @@ def lane_and_place(peer: int) -> tuple[int, int]:
 
 
 class Lateness(Struct, frozen=True):
-    """Who is waited for: the ``late`` ranks, of all ``arrivals`` that collectives wait for.
+    """The ``late`` ranks, among all ``arrivals`` that collectives wait for.
 
     Ranks in time run the same code as this one and move with it: ``others`` is when the last of them came, ns after
     this rank, 0 where none came later; (count,). All arrivals but those of a pipeline that fills are ``seen``.
@@ -364,7 +364,7 @@ class Lateness(Struct, frozen=True):
 
 
 def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None) -> Lateness:
-    """Who is late at collectives of ``elapsed`` ns, beyond the ``fill`` of a pipeline; (count,) each.
+    """The ranks that are late at collectives of ``elapsed`` ns, beyond the ``fill`` of a pipeline; (count,) each.
 
     Of a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
     """

@@ -227,7 +227,7 @@ def _by(part: int, by: int) -> By:
 
 
 class Culprit(Struct, frozen=True):
-    """Who or what took ``total`` ns of the lost time, in one state of the threads that launch.
+    """A task or an interrupt that took ``total`` ns of the lost time, in one state of the launching threads.
 
     ``part`` is one of ``PARTS``. ``name`` is that of the threads that ran instead or ended a sleep, or of the source of
     the interrupt; empty for others, of which ``by`` tells what they are. ``task`` is the thread where it is one,

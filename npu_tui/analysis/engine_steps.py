@@ -57,7 +57,7 @@ class EngineStep(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What the step does, ``unknown`` where nothing tells."""
+        """What the step does; ``unknown`` if neither its name nor its kernels say."""
         return self.call.kind
 
     @property

@@ -74,7 +74,7 @@ def _kept_before(time: I64, cuts: Iterable[HostCut]) -> I64:
 
 
 def _of_any_thread(cuts: Iterable[HostCut]) -> list[HostCut]:
-    """The ``cuts`` of one thread as those of any, so that they are told together."""
+    """The ``cuts`` of one thread relabelled as cuts of any thread, so that they merge."""
     return [HostCut(ANY_THREAD, cut.span, cut.keep) for cut in cuts]
 
 

@@ -213,7 +213,7 @@ def sums_of_kernels(start: I64, end: I64, device: I64, exchanging: npt.NDArray[n
 
 
 def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tuple[int, int]:
-    """By how much Computing and Communication of ``lanes`` exceed those of ``computed_lanes``, ns.
+    """How much longer Computing and Communication of ``lanes`` are than those of ``computed_lanes``, ns.
 
     0 where the difference is explained by rounding.
     """

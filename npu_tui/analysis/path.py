@@ -235,7 +235,7 @@ class _Pieces:
         return self._usual[number]
 
     def _groups(self, source: I32, target: I32) -> I64:
-        """The kind of latency of each edge from ``source`` to ``target``, -1 if it is none; (n,)."""
+        """The kind of latency of each edge from ``source`` to ``target``, -1 if the edge is no latency; (n,)."""
         threads = self._thread
         from_point, to_point = self._point_of[source], self._point_of[target]
         from_task, to_task = self._task_of[source], self._task_of[target]
@@ -303,7 +303,7 @@ Doing = Literal["work", "launch", "wait", "device"]
 
 
 class Owner(Struct, frozen=True, eq=False):
-    """Whose some stretches are: ``on_path`` ns of the path in ``count`` stretches.
+    """An owner of stretches of the path: ``on_path`` ns in ``count`` stretches.
 
     ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread``
     the id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is

@@ -289,7 +289,7 @@ class Replay:
         return max(len(self.model.steps) // 2, 1)
 
     def gain(self, change: Change, after: Change = NO_CHANGE) -> int:
-        """By how much ``change`` shortens a run that already has the change ``after``, ns."""
+        """How much ``change`` shortens a run that already has the change ``after``, ns."""
         return self.length(after) - self.length(after | change)
 
     def length(self, change: Change) -> int:

@@ -55,7 +55,7 @@ def _token_counts(service: Service) -> tuple[I64, I64]:
 
 
 def chunks_of(service: Service, turn: I64) -> I64:
-    """In how many passes each prompt (rids,) is computed, by the passes that gave no later token; 1 if nothing tells.
+    """The number of passes that compute each prompt (rids,), counted by passes without an output token; 1 if unknown.
 
     Other passes that give no token, such as one more after the last token, have nothing to do with the prompt's length.
     """

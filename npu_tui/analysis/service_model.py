@@ -294,7 +294,7 @@ def _patience(found: ServiceTimeline, mine: I64, since: I64) -> float:
 
 
 def _part(found: ServiceTimeline, chunks: Bools, budget: int) -> int:
-    """The most tokens that one request computes in a step that has room for more, where several have just so many."""
+    """The per-request token limit: the most tokens of one request in steps with room for more, if several reach it."""
     tokens = found.pair_tokens[chunks]
     most = int(tokens.max(initial=0))
     goes_on = np.append(found.pair_rid[1:] == found.pair_rid[:-1], False) & np.append(found.pair_prompt[1:], False)

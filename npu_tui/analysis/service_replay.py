@@ -38,7 +38,7 @@ class Served(Struct, frozen=True):
         return bool(np.isfinite(self.ttft).all() and np.isfinite(self.tpot).all())
 
     def figures(self) -> dict[str, float]:
-        """The figures that count, by name; NaN where nothing tells."""
+        """The figures that count, by name; NaN if unknown."""
         found = {"tokens_per_s": self.tokens_per_s}
         for name, values in (("ttft", self.ttft), ("tpot", self.tpot), ("e2e", self.e2e)):
             found |= dict.fromkeys((f"{name}_{one}" for one in ("mean", "p50", "p90", "p99")), float("nan"))
@@ -134,7 +134,7 @@ def _run_all(model: ServiceModel, engines: list[_Steps]) -> None:
 
 
 def _told(engine: _Steps, moment: float) -> float | None:
-    """What ``engine`` says once it is told the ``moment``; None where it has nothing to do any more."""
+    """What ``engine`` answers at the ``moment``; None once it has nothing left to do."""
     try:
         return engine.send(moment)
     except StopIteration:
@@ -277,7 +277,7 @@ def _steps(
 def _following(
     engine: EngineModel, waiting: deque[_QueuedRequest], budget: int, rest: int
 ) -> tuple[_QueuedRequest, int, int] | None:
-    """Who of ``waiting`` is admitted next to ``rest`` blocks, with how many tokens and blocks; None if nobody is."""
+    """The next of ``waiting`` that fits into ``rest`` blocks, with its tokens and blocks; None if none fits."""
     for row in waiting:
         count = (min(row.prompt, budget, engine.part) if engine.chunked else row.prompt) or engine.width
         need = row.lacks(count, engine.room)

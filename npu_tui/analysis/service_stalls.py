@@ -31,7 +31,7 @@ _MOST = 300  # moments of an engine whose rhythm is looked for: those of a long 
 
 
 def held_in(found: ServiceTimeline, under_way: Bools) -> I64:
-    """By how much longer than usual each part of a step's cycle took where that is no chance; else 0, (steps, 7).
+    """The excess of each part of a step's cycle over its usual time, 0 where chance explains it; (steps, 7).
 
     It is where it is far longer than usual, and longer than a step: a pass or its inputs beside what they compute
     costs, a schedule beside others, a pause with requests ``under_way``. However short it is, what ends at the same
@@ -76,7 +76,7 @@ def _shortest(time: I64, group: I64) -> I64:
 
 
 def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL, sized: bool = False) -> I64:
-    """By how much ``time`` is longer than what ``work`` costs, where that is ``least`` and far more than usual; else 0.
+    """The excess of ``time`` over the cost of ``work`` where it is at least ``least`` and far above the usual; else 0.
 
     What this share of times is off at the most is usual; so is what most batches of a size take if ``sized``.
     """

@@ -83,7 +83,7 @@ class Engine(Struct, frozen=True):
 
 
 def keys_of(service: Service) -> U64:
-    """A number for the requests of each batch, the same for the same requests at the same turn; 0 is none."""
+    """A key of the requests of each batch, equal for the same requests at the same iteration; 0 for no requests."""
     members = service.members
     mixed = members.rid.astype(np.uint64) * _MIXING
     for column in (members.iter, members.phase, members.tokens):  # in place: there are many
@@ -463,7 +463,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def _around_forward(service: Service, steps: Steps, of_process: I64, passed: I64) -> tuple[I64, I64]:
-    """Time of each step before and after its forward pass, 0 where nothing tells; later drafts are in the second.
+    """Time of each step before and after its forward pass, 0 if unknown; later drafts count in the second.
 
     The pass is of the process that executes, else of one of its workers.
     """

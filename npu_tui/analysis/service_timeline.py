@@ -65,7 +65,7 @@ class Room(Struct, frozen=True):
 
 
 class Latencies(Struct, eq=False):
-    """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN where nothing tells.
+    """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN if not recorded.
 
     ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 16) and ``tpot_parts`` (n, 15): TPOT here is
     the time from the first to the last token, of ``tokens``, as they left the service, else as their steps ended.

@@ -184,7 +184,7 @@ class HeldMemory(Struct, dict=True, eq=False):
     device: DeviceMemory
 
     def owners(self, event: int) -> list[BlockOwner]:
-        """Whose the blocks are that are allocated after ``event`` and say who allocated them."""
+        """The owners of the blocks that are allocated after ``event`` and record who allocated them."""
         return owners(self.snapshot, self.device, named_at(self.device, event))
 
     @once

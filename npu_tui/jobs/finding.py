@@ -54,7 +54,7 @@ def noted(id: str, codes: tuple[str, str], ranks: tuple[int, ...], severity: Sev
 
 
 class Held(Struct, frozen=True):
-    """What times of a job are told of: a ``unit`` (step, or the run), of which there are ``count`` in ``length`` ns."""
+    """What times of a job refer to: a ``unit`` (a step, or the run), ``count`` of them in ``length`` ns."""
 
     length: float
     count: int = 1

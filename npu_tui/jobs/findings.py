@@ -71,7 +71,7 @@ def _of_roles(job: Job) -> list[Finding]:
 
 
 def _step_time(job: Job) -> Held:
-    """What times of ``job`` are told of."""
+    """What times of ``job`` refer to."""
     return Held.of_steps(job.length, job.steps)
 
 
@@ -220,7 +220,7 @@ def _first_places(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
 
 
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
-    """The work before the collectives that the rank made late the most by its own, at most five."""
+    """The work before the collectives that the rank itself delayed most, at most five of them."""
     blame = job.blamed
     arrivals = np.flatnonzero(np.array(blame.ranks)[blame.rank] == rank) if len(blame) else np.zeros(0, np.int64)
     arrivals = arrivals[(blame.own[arrivals] > 0) & (blame.call[arrivals] >= 0)]

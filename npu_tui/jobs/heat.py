@@ -57,7 +57,7 @@ class HeatColumn(Struct, frozen=True):
 
 
 class Heat(Struct, frozen=True):
-    """``values`` (ranks, columns) of ``metric`` in ns over ``axis``, NaN where a rank took no part or nothing tells.
+    """``values`` (ranks, columns) of ``metric`` in ns over ``axis``; NaN where a rank took no part or has no value.
 
     ``step`` is the mean length of a step in ns, the measure of what is much.
     """

@@ -66,7 +66,7 @@ _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 
 
 class BootedHost(Struct, frozen=True):
-    """Ranks whose host booted at the same time; ``boot`` is None where a profile does not tell.
+    """Ranks whose hosts booted at the same time; ``boot`` is None if the profiles do not say when.
 
     Where it tells neither that nor a name, the host is not ``known``: others may have run on the same one.
     """
@@ -156,7 +156,7 @@ class Job:
 
     @property
     def no_links(self) -> str:
-        """The text for a job that tells nothing of its links."""
+        """The text for a job whose files do not measure links."""
         return "job.no_links.gpu" if self.on_gpu else "job.no_links"
 
     @once
@@ -175,7 +175,7 @@ class Job:
 
     @once
     def roles(self) -> Roles | None:
-        """The roles on one clock, None where nothing tells of any."""
+        """The roles on one clock; None if the job has none."""
         if not any(profile.stints or profile.role for profile in self.ranks):
             return None
         return roles_of([(part.ranks, part.clocks) for part in self.parts])
@@ -221,13 +221,13 @@ class Job:
 
     @once
     def lost_stages(self) -> dict[int, int]:
-        """The ranks without profiles, and their stages, of which no rank has one: nothing tells what they cost."""
+        """The ranks without profiles, and the stages without any profile, whose cost is unknown."""
         there = {self.stage(profile.rank) for profile in self.ranks} | {None}
         stages = {rank: self.stage(rank) for rank in self.missing}
         return {rank: stage for rank, stage in stages.items() if stage is not None and stage not in there}
 
     def peers_key(self, rank: int) -> Hashable:
-        """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
+        """A key that ``rank`` shares with the ranks that do the same work; one key for all if the layout is unknown.
 
         The stage and the place in the tensor group; where that leaves a rank alone, the stage only.
         """
@@ -444,7 +444,7 @@ class Job:
 
     @once
     def slow_cells(self) -> Bools:
-        """In which steps each rank is slow by its own work, (ranks with files, steps)."""
+        """The mask of the steps in which a rank's own work is slow, (ranks with files, steps)."""
         return slow_cells(self.by_step, self.length)
 
     @once

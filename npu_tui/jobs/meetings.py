@@ -300,7 +300,7 @@ def views(met: RankMeetings, seen: Sequence[Sequence[Seen]]) -> Views:
 
 
 def members(profiles: Mapping[int, RankProfile], places: Mapping[int, set[int]], most: int = 0) -> list[int] | None:
-    """The ranks of a group in their order, None where nothing tells them.
+    """The ranks of a group in their order; None if unknown.
 
     ``profiles`` are those that took part, by rank, ``places`` the places that each may have; ``most`` is the highest
     place of all. The ranks are those of the smallest listed group in which every place fits, or all of ``profiles``.

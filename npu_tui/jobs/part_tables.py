@@ -333,7 +333,7 @@ def _finding_of(owner: JobOwner, findings: Sequence[RankFinding]) -> str | None:
 
 
 def owners(job: Job, path: JobPath | None = None) -> TableSheet:
-    """Whose the ``path`` of ``job`` is, most time first."""
+    """The owners of the ``path`` of ``job``, most time first."""
     told = _path_of(job, path)
     rows, known = told.owners, {profile.rank: profile.findings for profile in job.ranks}
     about = owner_columns([(owner, owner.text, owner.name) for owner in rows])

@@ -29,7 +29,7 @@ from npu_tui.trace.text import brief, decimal_number
 
 
 class JobOwner(Struct, frozen=True):
-    """Whose some stretches are: ``on_path`` ns in ``count`` stretches of ``rank``, None where no task names it.
+    """An owner of stretches of the path: ``on_path`` ns in ``count`` stretches of ``rank``, None if no task names it.
 
     The fields are those of ``Owner``; ``text`` says what it is, ``name`` without its line. ``gain`` is by how much the
     run is shorter without it, ns: at no collective by more than the rank came after the second. None: nothing that one
@@ -83,12 +83,12 @@ class JobPath(Struct, frozen=True):
     reason: Message | None = None
 
     def gain_of(self, owner: JobOwner) -> float | None:
-        """By how much a unit is shorter without ``owner``, ns; None for what one cannot do without."""
+        """How much shorter a unit is without ``owner``, ns; None for what cannot be removed."""
         return None if owner.gain is None else owner.gain / self.count
 
     @property
     def sentence(self) -> Message | None:
-        """Which rank holds the path how long, and by what most; None where none is told."""
+        """The rank that holds the path longest, with the time and its largest owner; None without a path."""
         if not self.ranks:
             return None
         first = self.ranks[0]

@@ -167,7 +167,7 @@ def ranks_of_pairs(pairs: Sequence[tuple[int, int]]) -> tuple[int, ...]:
 
 
 class Staged(Struct, frozen=True):
-    """What of a job its pipelines are read from; ``stage`` tells that of a rank, None where it is not known."""
+    """The part of a job that its pipelines are read from; ``stage`` gives the stage of a rank, None if unknown."""
 
     ranks: Sequence[RankProfile]
     met: RankMeetings
@@ -202,7 +202,7 @@ def pipelines_of(job: Staged) -> Pipelines:
 
 
 def _unseen_passes(job: Staged) -> list[Message]:
-    """That ranks exchange messages, and no kernels tell the passes between them."""
+    """The note that ranks exchange messages but no kernels show the passes between them."""
     bare = [
         profile.rank
         for profile in job.ranks

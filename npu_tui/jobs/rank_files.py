@@ -188,7 +188,7 @@ def _ranks_in(data: bytes) -> tuple[int, ...]:
 
 
 def _add(groups: dict[str, tuple[int, ...]], name: str, key: str, ranks: tuple[int, ...]) -> None:
-    """A group by its name (``tp``, ``dp_cp``, …), a second one of that name by its ``key``."""
+    """Add a group under its name (``tp``, ``dp_cp``, …), or under ``key`` if the name is taken."""
     groups[_shared(name if name and name not in groups else key)] = ranks
 
 

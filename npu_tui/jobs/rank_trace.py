@@ -164,7 +164,7 @@ def _losses_in(profile: Profile, rank: int) -> list[Message]:
 
 
 def _far_away(profile: Profile, rank: int) -> Iterator[Message]:
-    """What of the trace is not judged because a wrong clock puts it far away."""
+    """The note on slices that are not judged because a wrong clock puts them far away."""
     bulk = bulk_of(profile.trace)
     if bulk is not None:
         yield message("job.far", rank=rank, count=bulk.far, hours=bulk.gap / 3.6e12)

@@ -182,7 +182,7 @@ def _reasons_from_steps(profile: RankProfile, usual: dict[str, float]) -> list[M
 def _reasons_from_segments(
     place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame, card: float | None
 ) -> list[Message]:
-    """The work of the steps in which the rank was late by its own work, compared with its median peer."""
+    """The work in the steps in which the rank's own work made it late, compared with its median peer."""
     work = ranks[place].work
     others = [other for other in same if other != place and ranks[other].work is not None]
     if work is None or not others:

@@ -112,7 +112,7 @@ class Roles:
         self.steps = sorted({span.step for span in self.spans}, key=step_order)
 
     def _made(self, profiles: Sequence[RankProfile], ahead: Mapping[Hashable, int]) -> list[RoleSpan]:
-        """The stints of ``profiles`` on one clock, by start; hosts are so many ns ``ahead``."""
+        """The stints of ``profiles`` on one clock, by start; ``ahead`` is how far each host's clock is ahead, ns."""
         by_process = all(profile.process for profile in profiles)
         spans = []
         for profile in profiles:
@@ -194,7 +194,7 @@ class Roles:
         return Graph.of(source, target, lag, 2 * len(self.spans) + 1), np.array(own)
 
     def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
-        """What the job would save if stints took so many ns less."""
+        """What the job would save if each stint were shorter by so many ns."""
         return self.recorded - self.replayed(shorter)
 
     @property
@@ -342,7 +342,7 @@ def last_of(spans: Iterable[RoleSpan]) -> list[RoleSpan]:
 
 
 def roles_of(parts: Sequence[Part]) -> Roles | None:
-    """The roles of a job; None where nothing tells of any."""
+    """The roles of a job; None if it has none."""
     roles = Roles(parts)
     return roles if roles.spans else None
 
@@ -385,7 +385,7 @@ _SLOWER = 1.5  # times as long as another role takes for the same tokens
 
 
 def role_findings(roles: Roles | None) -> list[Finding]:
-    """The findings about roles, those about tails first; none where nothing tells of roles."""
+    """The findings about roles, those about tails first; none for a job without roles."""
     tails: dict[str, list[Tail]] = defaultdict(list)
     if roles is None:
         return []

@@ -296,7 +296,7 @@ class SlowStage(Struct, frozen=True):
 
 
 def slow_cells(table: ByStep, length: int) -> Bools:
-    """The mask of the steps in which a rank is slow by its own work, (ranks, steps), of a job of ``length`` ns."""
+    """The mask of the steps in which a rank's own work is slow, (ranks, steps), in a job of ``length`` ns."""
     least = np.full(len(table.steps), max(HARDLY_ANY * length / max(len(table.steps), 1), 1))
     if len(table.own) >= _MANY:  # with so many, one is far from the median by chance
         fast = [column[column <= 0] for column in table.own.T]

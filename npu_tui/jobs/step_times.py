@@ -213,7 +213,7 @@ def paired(base: Job, new: Job) -> Pairing:
 
 
 def stages_of(job: Job) -> list[Stage]:
-    """The role and the stage of every rank, each None where nothing tells it."""
+    """The role and the stage of every rank, each None if unknown."""
     return [(profile.role or None, part.stage(profile.rank)) for part, profile in members(job)]
 
 

@@ -69,7 +69,7 @@ def write_summary(profile: RankProfile, path: Path) -> None:
 
 
 def write_broken(rank: int, opened: Path, kind: str, error: InputError, path: Path) -> None:
-    """That the profile at ``opened`` cannot be read. Raises ``OSError``."""
+    """Write that the profile at ``opened`` cannot be read. Raises ``OSError``."""
     _write(_Summary(FORMAT, RankProfile(rank, opened, kind), broken=_builtins_only(error.message)), path)
 
 

@@ -313,7 +313,7 @@ def _arrivals_in_order(blamed: Blame) -> list[list[Any]]:
 
 
 def _role(job: Job, count: int) -> CodedLabels:
-    """The role of ``job`` in so many rows, null where it has none."""
+    """The role of ``job`` repeated for so many rows, null without roles."""
     return coded([job.role or ""], np.full(count, 0 if job.role else -1, np.int64))
 
 

@@ -120,7 +120,7 @@ class Timelines:
         return rank if clock is None else clock.reference
 
     def offsets(self) -> list[int]:
-        """By how much each trace is moved to the common clock, ns; ranks without one come one after the other.
+        """The shift of each trace to the common clock, ns; ranks without a common clock follow one another.
 
         A trace is moved as a whole, so that its links stay as the profiler wrote them. Host lanes of ranks of one host
         share a clock and are thereby ``Job.devices_apart`` apart at most.
@@ -161,7 +161,7 @@ class Timelines:
         return None
 
     def late(self, trace: int, item: int) -> LateRank | None:
-        """Who came last to the collective that slice ``item`` of a trace is or lies in; None where that is not sure."""
+        """The rank that came last to the collective that slice ``item`` is or lies in; None if uncertain."""
         blamed = self.collective(trace, item)
         if blamed is None or blamed.last is None:
             return None

@@ -102,7 +102,7 @@ class Companions(Struct, frozen=True, dict=True):
             return False
 
     def read(self, schema: Schema) -> Reading:
-        """The table of ``schema`` in typed columns, read again each time; what is wrong with it is told with it."""
+        """The table of ``schema`` in typed columns with its faults; read anew at each call."""
         return read_table(self.folder, schema, self.survey)
 
     def communication(self) -> JsonFile:

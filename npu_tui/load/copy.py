@@ -263,7 +263,7 @@ def _give_way() -> None:
 
 
 class Keeper:
-    """Writes the copy of ``trace`` beside everything else; ``note`` is told in one line what went wrong."""
+    """Writes the copy of ``trace`` in the background; ``note`` gets one line about what went wrong."""
 
     def __init__(self, trace: Trace, key: str, note: Callable[[Message | str], None] | None = None) -> None:
         self._stopped, self._ended = threading.Event(), threading.Event()

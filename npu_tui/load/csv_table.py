@@ -57,7 +57,7 @@ _USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
 
 
 def read_table(folder: Path, schema: Schema, survey: Survey | None = None) -> Reading:
-    """The file of ``schema`` in ``folder``, read in blocks; what cannot be read of it is told by the ``Reading``."""
+    """The file of ``schema`` in ``folder``, read in blocks; the ``Reading`` says what could not be read."""
     name = f"{schema.stem}.csv"
     try:
         path = find_file(folder, schema.stem, schema.others, survey=survey)

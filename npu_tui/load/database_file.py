@@ -198,7 +198,7 @@ def changes_beside(path: Path) -> list[Path]:
 
 
 def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connection:
-    """Raises ``OperationalError`` where it is locked for ``patience`` seconds, ``DatabaseError`` where it is none."""
+    """Raises ``OperationalError`` if locked for ``patience`` seconds, ``DatabaseError`` for another file."""
     connection = sqlite3.connect(
         f"file:{quote(os.path.abspath(path))}?{how}",
         uri=True,

@@ -263,7 +263,7 @@ class WrittenCollective(Struct):
 
 
 def collectives_in(operations: Iterable[Operation]) -> Iterator[WrittenCollective]:
-    """The collectives that are the ``operations`` of a communication.json, but those of which nothing is told."""
+    """The collectives among the ``operations`` of a communication.json, without those that say nothing."""
     for step, kind, name, group, body in operations:
         times = members_of(body.get("Communication Time Info"))
         transports = {
@@ -306,7 +306,7 @@ ROW = 400
 
 
 def is_rank(text: str) -> bool:
-    """Whether ``text`` is the number of a rank; one of 20 digits is none."""
+    """Whether ``text`` is the number of a rank, which has fewer than 20 digits."""
     return text.isdecimal() and len(text) < _MOST_DIGITS
 
 
@@ -415,12 +415,12 @@ def number_of(value: Any) -> float | None:
 
 
 def start_ns(value: Any) -> int | None:
-    """A time in us since 1970 as a writer has it, in ns; None if it is none."""
+    """A writer's time in us since 1970, in ns; None if ``value`` is no time."""
     time = INVALID if value is None else parse_time(str(value))
     return None if time == INVALID else time
 
 
 def scaled(value: Any, factor: float) -> int | None:
-    """``value`` times ``factor`` as a whole number, a length or a size; None if it is none, or exceeds ``LONGEST``."""
+    """``value`` times ``factor`` as a whole length or size; None if it is no number or exceeds ``LONGEST``."""
     number = number_of(value)
     return None if number is None or abs(number * factor) >= LONGEST else round(number * factor)

@@ -63,7 +63,7 @@ _MOST_SAID = 200  # letters of a reason that nobody foresaw: it stays one line
 
 
 class Watcher(Struct, frozen=True):
-    """What is told of a loading while it goes on; each of the callbacks may be missing.
+    """Callbacks that hear how loading proceeds; each may be missing.
 
     ``progress`` is called with (bytes read, bytes in all, events so far) and cancels the loading by returning False.
     ``early`` is called now and then with the trace of what has been read so far, without links. ``note`` is called with

@@ -391,7 +391,7 @@ def _raw_below(folder: Path, survey: Survey, parsed: Container[Path] = ()) -> li
 
 
 def writer_of(source: Source) -> Writer | None:
-    """Which profiler has written ``source``, as its names tell; None where they do not."""
+    """The profiler that wrote ``source``, judged by the names of its files; None if they do not say."""
     file, folders = source.path, [source.path.name, *(place.name for place in source.path.parents[:3])]
     if any(name.endswith("_ascend_ms") for name in folders) or file.name.startswith("ascend_mindspore_profiler"):
         return "mindspore"

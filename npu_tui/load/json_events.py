@@ -246,7 +246,7 @@ def _tolerated(raw: msgspec.Raw) -> Event:
 
 
 def _value_of_raw(raw: msgspec.Raw) -> object:
-    """What ``raw`` stands for; a number that is none of a machine is a text, None is nothing at all.
+    """The value of ``raw``; a number that no machine type holds stays text, None is an absent value.
 
     Raises ``ValueError`` for a text that is not well-formed, as of another encoding.
     """

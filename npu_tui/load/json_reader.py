@@ -184,7 +184,7 @@ class WholeColumns(Dictionaries):
         correlation: I64 | None = None,
         stack: I32 | None = None,
     ) -> None:
-        """Take slices in, (n,) each; times are in ns since 1970, ``INVALID`` where there is none."""
+        """Take in slices, (n,) each; times are in ns since 1970, ``INVALID`` if missing."""
         count = len(event)
         self._count("X", count)
         columns: dict[str, npt.NDArray[Any]] = {
@@ -209,7 +209,7 @@ class WholeColumns(Dictionaries):
             self.count += count
 
     def samples(self, pid: int, name: str, key: str, instance: str, time: I64, value: F64) -> None:
-        """Take samples of one curve in, (n,) each; a value that is none is left out."""
+        """Take in the samples of one curve, (n,) each, without those that have no value."""
         there = ~np.isnan(value)
         time, value = time[there], value[there]
         if len(time):

@@ -98,7 +98,7 @@ _CORRELATION = "External id"
 
 
 class _Flow(Struct):
-    """What of a link's end tells the operation that it comes from."""
+    """The fields of a link's end that name the operation it comes from."""
 
     id: Any = None
 

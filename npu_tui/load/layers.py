@@ -334,7 +334,7 @@ def _following_slices(lane: I32, time: I64, bounds: I64, slices: Slices) -> I64:
 
 
 def _near_start(lane: I32, time: I64, bound: I64, bounds: I64, slices: Slices, streams: npt.NDArray[np.bool_]) -> I64:
-    """The task on a stream that begins next to each target at ``time`` and not at it; -1 where there is none; (n,).
+    """The task that begins on a stream nearest to each target ``time`` but not at it, -1 without one; (n,).
 
     A target just behind the start of the slice it is ``bound`` to is that of this slice, one just before the start of
     another slice that of the other one. Writers that hold times as floats (in us since 1970) put targets there.

@@ -38,7 +38,7 @@ class _Doorkeeper:
 
 
 def make_room() -> None:
-    """Lets polars have only as many threads as there is room for. Raises ``InputError`` if that is none."""
+    """Limits polars to the threads that memory allows. Raises ``InputError`` if there is no room for one."""
     from npu_tui.load.errors import InputError
     from npu_tui.trace.message import message
 

@@ -118,7 +118,7 @@ def _add_counters(whole: WholeColumns, tables: DatabaseTables) -> None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """What ``text`` says as an object of JSON, nothing where it is none."""
+    """The JSON object in ``text``; an empty one if there is none."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

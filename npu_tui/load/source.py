@@ -132,7 +132,7 @@ def _folders_above(trace: Path) -> Sequence[Path]:
 
 
 def _read_source(path: Path) -> Source | Message | None:
-    """The source at ``path``, or why it is none; None where no file can be read there."""
+    """The source at ``path``, or why it is not one; None if no file can be read there."""
     try:
         raw = read_regular(path, _LARGEST)
     except OSError as error:
@@ -153,7 +153,7 @@ _ENCODINGS = frozenset(("utf-8", "utf-8-sig", "gbk", "gb2312", "gb18030", "big5"
 
 
 def _decoded_source(raw: bytes) -> str:
-    """``raw`` in the encoding that it names, with the ends of lines that Python counts; what is none is replaced."""
+    """``raw`` decoded as it names its encoding, with Python's line ends; invalid bytes are replaced."""
     try:
         named, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
     except SyntaxError:  # unknown, or not what the bytes are

@@ -443,7 +443,7 @@ _LINE = re.compile(rb"\s*(\{.*\}),?[ \t\r]*\n\s*\{")
 
 
 def foreign(head: bytes, file: Path) -> Message | None:
-    """What ``file``, which begins with ``head``, is instead of a trace, and what to do; None where nothing tells it."""
+    """What ``file``, which begins with ``head``, is instead of a trace, and what to do; None if unknown."""
     quoted = shlex.quote(str(file))
     for magic, form, command in _PACKED:
         if head.startswith(magic):

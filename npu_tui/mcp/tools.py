@@ -40,7 +40,7 @@ class Open(Arguments, frozen=True, kw_only=True):
     eager: Annotated[str, Meta(description="Profile that replayed kernels get code from: eager, or the capture")] = ""
 
 
-class Report(Arguments, frozen=True, kw_only=True):
+class ReportArguments(Arguments, frozen=True, kw_only=True):
     """Verdict, where the step's time goes, and findings in the order of work: gain_us is what a step gets shorter."""
 
     path: Path
@@ -154,7 +154,7 @@ def open_tool(session: OpenProfiles, call: ToolCall, given: Open) -> ToolAnswer:
         answer = ranks_tool(session, call, Ranks(path=opened.name))
         answer.data = {"name": opened.name, "kind": "ranks", **{k: answer.data[k] for k in ("source", "findings")}}
     else:
-        answer = report_tool(session, call, Report(path=opened.name))
+        answer = report_tool(session, call, ReportArguments(path=opened.name))
         if "timeline" in subject_of(opened.profile.trace).refusals:
             answer.data = {"name": opened.name, **answer.data}
             return answer
@@ -192,7 +192,7 @@ def _several(folder: Any) -> list[dict[str, Any]]:
     ]
 
 
-def report_tool(session: OpenProfiles, call: ToolCall, given: Report) -> ToolAnswer:
+def report_tool(session: OpenProfiles, call: ToolCall, given: ReportArguments) -> ToolAnswer:
     """The report about a profile, or about a job."""
     from npu_tui.output.explain import kind_of, unknown
     from npu_tui.output.statement import profile_statement
@@ -505,7 +505,7 @@ class Tool(NamedTuple):
 
 TOOLS: dict[str, Tool] = {
     "open": Tool(Open, open_tool),
-    "report": Tool(Report, report_tool),
+    "report": Tool(ReportArguments, report_tool),
     "explain": Tool(Explain, explain_tool),
     "tables": Tool(Tables, tables_tool),
     "query": Tool(Query, query_tool),

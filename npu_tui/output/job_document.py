@@ -166,7 +166,7 @@ def _waited_cell(row: Record) -> Cell:
 
 
 def _path_owners(path: JobPathPart) -> Table:
-    """Whose the path of the job is, by rank: those with most time, the others in one row, so that they add up."""
+    """The owners of the job's path by rank, most time first; the rest share a row, so that the rows add up."""
     rows = first_owners(path.owners, "on_path_us ratio", "rank gain_us")
     table = rendered(JOB_OWNERS, rows, "job_owners", True, rank=_holder_cell)
     return replace(table, sortable=False)

@@ -189,7 +189,7 @@ _SOME = 0.005  # the share from which on a part of a latency stands on a page; a
 
 
 def base_of(report: Report) -> Base:
-    """What the times are told of that are saved or lost."""
+    """What saved and lost times refer to, such as a step."""
     return next((Base(row.per, row.count) for row in report.findings if row.count is not None), Base("run"))
 
 

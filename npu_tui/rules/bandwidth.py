@@ -88,7 +88,7 @@ def formats(facts: Facts) -> tuple[Draft, ...]:
 
 
 def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
-    """What is ``converting`` and is none of the ``others``, by what it converts and the operators on both sides."""
+    """The kernels in ``converting`` but not in ``others``, by what they convert and the operators on both sides."""
     table = facts.kernel_table
     back = _casts_back(table) & ~others
     casts = _casts_of_operands(facts) & ~back & ~others
@@ -262,7 +262,7 @@ VECTOR_SLOW = Threshold("vector_slow", 0.25)
 
 
 def vectors(facts: Facts) -> Draft | None:
-    """Large vector kernels far from the bandwidth that others of them reach, while they hardly compute."""
+    """Large vector kernels that compute little and stay far below the bandwidth that others of their kind reach."""
     limits, table = facts.limits, facts.kernel_table
     large = table.core.where(lambda core: core in VECTOR_KINDS) & (table.bytes >= limits[VECTOR_MB] * 1e6)
     speed = table.speed

@@ -41,7 +41,7 @@ def sync_calls(facts: Facts) -> I64:
 
 @once_per_device
 def late_behind_collectives(facts: Facts) -> Span:
-    """When a stream waited for the launch of a kernel while nothing but a collective ran on the device.
+    """The time in which a stream waited for a kernel's launch while only a collective ran on the device.
 
     The collective hides the wait from the idle time of the device, but the host is as late as in idle time.
     """
@@ -273,7 +273,7 @@ class FixedPauses(Struct, frozen=True):
 
 @once_per_device
 def fixed_pauses(facts: Facts) -> FixedPauses | None:
-    """The pauses of the window, None where they do not crowd or take too little to speak of."""
+    """The pauses of the window; None if they do not cluster or take too little time."""
     limits = facts.limits
     if facts.launches is None or facts.part.slices is None:
         return None

@@ -368,7 +368,7 @@ def start_costs(facts: Facts) -> F64:
 
 @once_per_device
 def many_small(facts: Facts) -> Draft | None:
-    """Reductions of gradients in so many buckets that starting them takes long: in usual ones they start less often."""
+    """Gradient reductions in so many buckets that starting them costs; larger buckets start less often."""
     trace, slices = facts.trace, facts.trace.slices
     every, items, start, size = facts.collectives, facts.collectives.item, start_costs(facts), data_sizes(facts)
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))

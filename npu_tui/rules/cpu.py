@@ -49,7 +49,7 @@ def _words(culprit: Culprit) -> str:
 
 @once_per_device
 def thief(facts: Facts) -> tuple[Culprit, Span] | None:
-    """Who or what takes most of the lost time from the launching threads, and that time; None where it is little."""
+    """The task or interrupt that takes most time from the launching threads, and that time; None if little."""
     known, launches = facts.inputs.cpu(), facts.launches
     if not isinstance(known, CpuTime) or launches is None:
         return None

@@ -56,7 +56,7 @@ CLUSTER_IDLE = Threshold("cluster_idle", 0.5)
 
 
 class _Starvation(Struct, frozen=True):
-    """Where launches starve: ``chosen`` masks the launches of the window, in so many ``ranges``."""
+    """Launches that starve: ``chosen`` masks the launches of the window; they lie in so many ``ranges``."""
 
     chosen: Bools
     start: int
@@ -432,7 +432,7 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
 
 
 def caveat(facts: Facts) -> Said:
-    """That the profiler itself slows the host down, where its settings say that it does."""
+    """The caveat that the profiler itself slows the host down, if its settings do so."""
     settings = facts.inputs.setup.settings
     inflating = [name for name in ("with_stack", "profile_memory", "_l2_cache") if settings.get(name)]
     if inflating:

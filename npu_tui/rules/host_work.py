@@ -119,7 +119,7 @@ def _compiles(facts: Facts, owner: Owner) -> bool:
 
 
 def stops_within(facts: Facts, owner: Owner) -> Literal["", "once", "read"]:
-    """Why the work of ``owner`` is none: its call only waits, and has nothing to wait for; empty where it may work.
+    """Why ``owner`` does no work: its call only waits, for nothing; empty if it may work.
 
     It returns at ``once`` at other times, or the number that it has to ``read`` is on the host by then. There is
     nothing that it could do: its thread stands still, as it would anywhere else.
@@ -299,7 +299,7 @@ def host_work(facts: Facts) -> tuple[Draft, ...]:
 
 @once_per_device
 def works_behind_peers(facts: Facts) -> dict[str, tuple[Owner, ...]]:
-    """``works`` of the run in which no other rank comes late; empty where this rank hardly waits for others."""
+    """``works`` of the run in which no other rank comes late; empty if this rank waits little for others."""
     late = Change(in_time=frozenset() if facts.replay is None else facts.replay.late)
     if facts.replay is None or facts.share(facts.replay.gain(facts.judged(late))) < facts.limits[SEVERITY_MEDIUM]:
         return {}

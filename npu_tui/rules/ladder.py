@@ -106,7 +106,7 @@ class ReplayScale(Scale):
         self._drafts: list[Draft] = []
 
     def removed(self, *drafts: Draft) -> int:
-        """By how much the run is shorter without ``drafts``."""
+        """How much shorter the run is without ``drafts``, ns."""
         key = frozenset(map(id, drafts))
         if key not in self._gains:
             self._drafts += drafts  # while a draft lives no other one gets its id
@@ -117,7 +117,7 @@ class ReplayScale(Scale):
         return self._gains[key]
 
     def removed_by_each(self, groups: Sequence[Sequence[Draft]]) -> list[int]:
-        """By how much the run is shorter without the drafts of each group."""
+        """How much shorter the run is without the drafts of each group, ns."""
         if self._threads == 1 or len(groups) < 2:
             return super().removed_by_each(groups)
         with ThreadPoolExecutor(self._threads) as pool:
@@ -246,7 +246,7 @@ def _counts(candidate: FiredRule, facts: Facts) -> bool:
 
 
 def _is_untold(candidate: FiredRule, facts: Facts) -> bool:
-    """Whether streams waited during most of what the candidate removes, and nothing tells for what."""
+    """Whether streams waited, for an unknown reason, during most of what the candidate removes."""
     if facts.replay is None:
         return False
     waited = common(candidate.span, facts.replay.model.unexplained)
@@ -505,7 +505,7 @@ def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
 
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:
-    """What of the gain remains after the ``above`` findings before it, and how long the step is then."""
+    """The gain that remains after the first ``above`` findings, and the length of the step then."""
     if rung.untold:
         return [message("finding.outlook.untold")]
     if rung.leads:

@@ -61,7 +61,7 @@ class LateCase(Struct, frozen=True):
 
     @property
     def peer(self) -> int:
-        """Who came last."""
+        """The rank that came last."""
         return self.late[0][0]
 
     @property
@@ -111,7 +111,7 @@ class LatePeers(Struct, frozen=True):
 
 @once_per_device
 def late(facts: Facts) -> LatePeers | None:
-    """Who is late; None where no task names a peer or nobody is."""
+    """The late ranks; None if no task names a peer or no rank is late."""
     collectives = facts.collectives
     fill = fill_of(fills(facts), collectives.item)
     waits = lateness(peers_seen(collectives), collectives.elapsed, fill)
@@ -160,7 +160,7 @@ def late(facts: Facts) -> LatePeers | None:
 
 
 def _waiting(facts: Facts, cases: Sequence[LateCase], in_time: Collection[int] | None = None) -> Span:
-    """When this rank waits for late ranks: those ``in_time``, by default all."""
+    """The time in which this rank waits for late ranks: those ``in_time``, by default all."""
     start = facts.trace.slices.start[[case.collective.item for case in cases]]
     low = [case.there if in_time is None else case.until(in_time) for case in cases]
     return start + np.array(low, np.int64), start + np.array([case.last for case in cases], np.int64)
@@ -192,7 +192,7 @@ def waits_for_late_ranks(facts: Facts) -> Span:
 
 @once_per_device
 def moving(facts: Facts) -> Span:
-    """The exposed time that is none of waiting, for a rank or for a pipeline that fills."""
+    """The exposed time apart from waits for a rank or for a pipeline that fills."""
     return without(without(facts.exposed, waits_for_late_ranks(facts)), fill_span(facts))
 
 
@@ -309,7 +309,7 @@ def is_uneven(facts: Facts, lateness: LatePeers) -> bool:
 
 
 def _longest_waited(facts: Facts, worst: LateCase) -> Message:
-    """Who was waited for longest, at which collective, and who was there already."""
+    """The rank that others waited for longest, at which collective, and the ranks that were already there."""
     begin, name = int(facts.trace.slices.start[worst.collective.item]), facts.name_of(worst.collective.item)
     arrivals = worst.collective.arrivals or []
     if worst.peer == UNKNOWN:
@@ -399,7 +399,7 @@ def _lateness_in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
 
 
 def _gain_in_time(facts: Facts, lateness: LatePeers, some: frozenset[int]) -> int:
-    """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
+    """How much shorter the run is once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
         return facts.replay.gain(facts.judged(Change(in_time=some)))
     return length_of(common(_waiting(facts, lateness.cases, some), facts.exposed))

@@ -110,7 +110,7 @@ def _mostly(facts: Facts, time: int) -> Said:
 
 
 def first_owner(facts: Facts) -> Owner | None:
-    """Who holds most of the critical path of the first steps that are left out."""
+    """The owner of most of the critical path of the first steps, which are left out."""
     replay = facts.inputs.replay_of(facts.part)
     if replay is None:
         return None

@@ -90,7 +90,7 @@ class Remedy(Struct, frozen=True, eq=False):
         return hash((self.most, self.gain))
 
     def limited(self, gain: int) -> int:
-        """What of ``gain`` ns is due to it: a finding saves nothing at worst."""
+        """The part of ``gain`` ns that is due to it; at worst a finding saves nothing."""
         return max(gain, 0) if self.most is None else min(max(gain, 0), self.most)
 
 
@@ -153,7 +153,7 @@ class Finding(Struct, frozen=True):
 
 
 class Base(Struct, frozen=True):
-    """What saved or lost time is divided by: it is told of one ``unit`` (``step``, ``token``, …) of ``count``."""
+    """What saved or lost time is divided by: ``count`` of one ``unit`` (``step``, ``token``, …)."""
 
     unit: str
     count: int = 1

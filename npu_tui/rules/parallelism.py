@@ -51,7 +51,7 @@ _NOTABLE = 0.25
 
 @once_per_device
 def serial(facts: Facts) -> Bools:
-    """Which of ``facts.collectives`` are waited for: hardly any computing goes along with them; (n,)."""
+    """Which of ``facts.collectives`` are waited for, as little computing overlaps them; (n,)."""
     slices, items = facts.trace.slices, facts.collectives.item
     working = facts.span_of(facts.kernels)
     begin, end = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)

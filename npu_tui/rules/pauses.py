@@ -233,7 +233,7 @@ def _long_pauses(owner: Owner) -> int:
 
 
 def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
-    """The frame of another thread that runs for most of ``silent`` and hardly else, with both its times, ns.
+    """The frame of another thread that runs mostly within ``silent``, with its time there and in all, ns.
 
     Such a thread calls no operations: threads of Python share one lock, which it holds, but where it waits or writes.
     """

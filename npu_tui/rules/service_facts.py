@@ -102,7 +102,7 @@ class ServiceFacts:
 
     @property
     def knows_blocks(self) -> bool:
-        """Whether it is known how many blocks were free after a schedule: else nothing tells why requests wait."""
+        """Whether free blocks after a schedule are known; without them the reason of a wait is unknown."""
         free = self.found.steps.free
         return bool(len(free)) and float((free != UNKNOWN).mean()) > 1 / 2
 
@@ -114,7 +114,7 @@ class ServiceFacts:
 
     @once
     def asked(self) -> I64:
-        """The tokens of each prompt (requests,), those from the prefix cache included; 0 where nothing tells."""
+        """The tokens of each prompt (requests,), those from the prefix cache included; 0 if unknown."""
         asked, requests = np.zeros(len(self.latencies.prompt), np.int64), self.found.service.requests
         asked[requests.rid[requests.rid >= 0]] = requests.prompt_tokens[requests.rid >= 0]
         return np.maximum(asked, self.latencies.prompt)
@@ -160,12 +160,12 @@ class ServiceFacts:
 
     @property
     def jump(self) -> Jump | None:
-        """The size of batches above which steps are slower at once; None where there is none, or they are filled up."""
+        """The batch size above which steps suddenly get slower; None without one, or if batches are padded."""
         return self._rise if self.filled is None else None
 
     @once
     def filled(self) -> Filled | None:
-        """The cost of batches that are filled up to a large size; None where nothing tells that they are.
+        """The cost of batches that are padded to a large size; None if they are not known to be.
 
         Graphs for up to ``_FEW`` requests may exist: times rise above them to those of the large size.
         """
@@ -210,7 +210,7 @@ class ServiceFacts:
 
     @once
     def figures(self) -> dict[str, float]:
-        """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second; NaN where nothing tells."""
+        """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second; NaN if unknown."""
         return recorded(self.found).figures()
 
     def better(self, now: dict[str, float], then: dict[str, float] | None) -> float:

@@ -300,7 +300,7 @@ def _at_once(model: ServiceModel) -> ServiceModel:
 
 
 def _shorter(chosen: Bools, factor: float, model: ServiceModel) -> ServiceModel:
-    """``model`` with transfers of the requests ``chosen`` that take so many times as long."""
+    """``model`` with the transfers of the requests ``chosen`` scaled in length."""
     return replace(model, pull=np.where(chosen[model.rids], model.pull * factor, model.pull).astype(np.int64))
 
 

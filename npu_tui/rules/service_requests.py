@@ -117,7 +117,7 @@ def lost_prefix(facts: ServiceFacts) -> Cause | None:
 
 
 def _shorter(less: I64, model: ServiceModel) -> ServiceModel:
-    """``model`` with prompts of so many tokens ``less``."""
+    """``model`` with prompts shorter by ``less`` tokens."""
     return replace(model, prompt=np.maximum(model.prompt - less[model.rids], 1))
 
 
@@ -206,7 +206,7 @@ def _let_go(over: I64, never: I64, model: ServiceModel) -> ServiceModel:
 
 
 def _if_spread(facts: ServiceFacts) -> Said:
-    """How latencies would be if the same requests came evenly; empty where that would hardly help the slowest ones."""
+    """The latencies if the same requests came evenly; empty if that would help the slowest ones little."""
     now, then = facts.figures, facts.after(_spread)
     if then is None or facts.most(now, then) < facts.limits[TAIL_SHARE]:
         return ""

@@ -118,7 +118,7 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
 
 
 def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> list[_Weighed]:
-    """The causes in the order of their gains; those that hardly gain more once the first is mended are part of it."""
+    """The causes by gain; one that gains little more once the first is mended is part of that one."""
     now = facts.figures
     if any(not cause.hint for _, cause in causes):  # bursts are told where nothing else is to be mended
         causes = [(rule, cause) for rule, cause in causes if not cause.hint or rule.id != "SERVICE.QUEUE"]
@@ -230,7 +230,7 @@ def _outlook(facts: ServiceFacts, cause: Cause) -> Said:
 def _verdict(
     facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unknown: list[Message], is_told: bool
 ) -> list[Message]:
-    """The gravest cause, else that there is none and what may be; the figures, and how long no request was there.
+    """The gravest cause, or that none was found and what is possible; the figures, and the time without any request.
 
     It says that there is none only where no hint ``is_told`` before.
     """
@@ -267,7 +267,7 @@ def _verdict(
 
 
 def _verdict_without_cause(facts: ServiceFacts) -> Message:
-    """That nothing is to be mended, with the largest part that is no computing where it is a notable one."""
+    """The verdict that nothing needs mending, with the largest part besides computing if it is notable."""
     parts = [
         (shares, metric.name, name)
         for metric in facts.latencies.metrics

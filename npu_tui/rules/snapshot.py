@@ -99,7 +99,7 @@ def _evidence_places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[
 
 
 def line_text(code: CodeLine | None) -> Message:
-    """A line of code, or that there is none."""
+    """The text for a line of code, or for an unknown one."""
     if code is None:
         return message("snapshot.no_stack")
     if not code.file:

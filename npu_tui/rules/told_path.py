@@ -34,7 +34,7 @@ from npu_tui.trace.text import brief, decimal_number
 
 
 class ToldPath(Struct, frozen=True):
-    """The path of a ``device`` with its ``owners``; without them the ``reason`` says why none is told.
+    """The path of a ``device`` with its ``owners``; without them ``reason`` says why there is none.
 
     A gain of an owner divided by ``count`` is that of one ``unit`` (step, token, …; run). ``floor`` is the device's
     clock minus the host's, on which the path is told, ns.
@@ -53,7 +53,7 @@ class ToldPath(Struct, frozen=True):
         return 0 if self.owners.path.kind[stretch] == HOST else self.floor
 
     def gain_of(self, owner: Owner) -> float | None:
-        """By how much a unit is shorter without ``owner``, ns; None for what one cannot do without."""
+        """How much shorter a unit is without ``owner``, ns; None for what cannot be removed."""
         return None if owner.gain is None else owner.gain / self.count
 
 

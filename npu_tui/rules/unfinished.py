@@ -49,7 +49,7 @@ def with_what_is_missing(found: Findings, source: Source) -> Findings:
 
 
 def capturing(trace: Trace) -> Message | None:
-    """That the trace is one of a graph's capture, in which nothing runs; None if it is not."""
+    """The note that the trace shows a graph's capture, in which nothing runs; None for other traces."""
     time = capture_time(trace)
     return message("finding.verdict.capturing", time=time, total=trace.end) if time > A_PART * trace.end else None
 

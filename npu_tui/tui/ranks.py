@@ -244,7 +244,7 @@ def _first_kernel(profile: Profile, begun: int) -> Selected | None:
 
 
 def late_operation(session: Session, blamed: BlamedCollective, rank: int) -> Selected | None:
-    """What ``rank`` did when the first of the ranks on screen had come to the collective; None if nothing is known."""
+    """The operation of ``rank`` when the first rank on screen arrived at the collective; None if unknown."""
     lines = session.job
     if lines is None or rank not in lines.ranks:
         return None

@@ -203,7 +203,7 @@ def _token_count(cell: str) -> float:
 
 
 def _placement(path: Path, content: bytes, problems: list[Message]) -> ExpertSlots:
-    """The placement in ``content``; a layer or a device that is none is left out. Raises ``ValueError``."""
+    """The placement in ``content``; malformed layers and devices are left out. Raises ``ValueError``."""
     document = parsed(content)
     listed = document.get("layer_list") if isinstance(document, dict) else None
     if not isinstance(listed, list):
@@ -281,7 +281,7 @@ def group_list_place(path: Path) -> tuple[str, int, int] | None:
 
 
 def read_group_list(path: Path) -> I64:
-    """The numbers of the group list at ``path``. Raises ``OSError``, and ``ValueError`` where it is none."""
+    """The numbers of the group list at ``path``. Raises ``OSError``, and ``ValueError`` for another file."""
     try:
         data = read_regular(path, _LARGEST_LIST)
         if data.count(_MEMBER) > _MOST_MEMBERS:
