@@ -52,6 +52,10 @@ _ALONG = (
 )  # fmt: skip
 """Types that do so with the elements of one row, as a norm and a rotary embedding need."""
 _MASK = "DropOutGenMask|DropOutGenMaskV3|DropOutGenMaskV4|StatelessDropOutGenMask"
+_HALVES = "slice|chunk|split|split_with_sizes [slice] [contiguous] [contiguous]"
+"""The two halves of a projection, each copied where the program asks for rows without gaps."""
+_SLICE = "Slice|SliceD|StridedSlice|StridedSliceD"
+_HALF = f"{_SLICE}|Split|SplitD|SplitV|SplitVD [{_SLICE}]"
 _BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
 
 ADDMM = "torch.addmm(bias, input, weight.t())"
@@ -72,10 +76,10 @@ ATEN: tuple[FusedSequence, ...] = (
     FusedSequence("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_"),
     FusedSequence("[mul] chunk|slice|split [slice] neg cat mul [mul] add", "torch_npu.npu_rotary_mul"),
     FusedSequence("[to|_to_copy|float] [pow] [mean] [add] rsqrt mul [type_as] [mul]", "torch_npu.npu_rms_norm"),
-    FusedSequence("slice|chunk|split|split_with_sizes silu mul", "torch_npu.npu_swiglu"),
-    FusedSequence("slice|chunk|split|split_with_sizes sigmoid mul mul", "torch_npu.npu_swiglu"),
+    FusedSequence(f"{_HALVES} silu mul", "torch_npu.npu_swiglu"),
+    FusedSequence(f"{_HALVES} sigmoid mul mul", "torch_npu.npu_swiglu"),
     FusedSequence("silu slice|chunk|split|split_with_sizes mul", "torch_npu.npu_swiglu"),
-    FusedSequence("slice|chunk|split|split_with_sizes gelu mul", "torch_npu.npu_geglu"),
+    FusedSequence(f"{_HALVES} gelu mul", "torch_npu.npu_geglu"),
     FusedSequence("group_norm silu", "torch_npu.npu_group_norm_silu"),
     FusedSequence("mul mul add", "torch.addmm", exact=False),
     FusedSequence("add layer_norm", "torch_npu.npu_add_layer_norm"),
@@ -118,7 +122,8 @@ KERNEL: tuple[FusedSequence, ...] = (
     FusedSequence("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", exact=False),
     FusedSequence("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul"),
     FusedSequence("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn"),
-    FusedSequence("Slice|Split|SplitD|SplitV|SplitVD [Slice] Swish Mul", "torch_npu.npu_swiglu"),
+    FusedSequence(f"{_HALF} Swish Mul", "torch_npu.npu_swiglu"),
+    FusedSequence(f"{_HALF} Sigmoid Mul Mul", "torch_npu.npu_swiglu"),
     # Views leave no kernel: the halves may as well come from two projections, which have to become one first.
     FusedSequence("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", exact=False),
     FusedSequence("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax"),

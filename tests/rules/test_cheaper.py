@@ -399,7 +399,7 @@ def test_links_that_are_all_slow_are_told_with_the_buffer_that_makes_them_so(buf
             each_job.step(number, lambda written, _, speed=speed: linked(written, speed))
     told = next(row for row in job.found(tmp_path / "slow") if row.id == "COMM.SPEED")
     assert ("HCCL_BUFFSIZE=16" in words(told.title)) == (buffer == "16")
-    assert "4.51 GB/s of the usual 18.00 GB/s" in words(told.title)
+    assert "4.51 GB/s where 18.00 GB/s is usual" in words(told.title)
     assert (told.gain_ns or 0) / 1000 == pytest.approx(2 * 2000 * (1 - 4.5 / 18), rel=0.02)
     assert "COMM.SPEED" not in {row.id for row in usual.found(tmp_path / "usual")}
 
