@@ -76,6 +76,8 @@ class JobScreen(PanelScreen[JobMap]):
         self.is_whole = False
         self._filled: tuple[object, ...] | None = None
         self._cached = cached
+        self._owes_film = False
+        """Whether the film was asked for before there were findings."""
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -156,6 +158,10 @@ class JobScreen(PanelScreen[JobMap]):
         if self.is_attached:
             self._begin()
             self.app.call_after_refresh(settle)  # the columns of the job stay
+            if self._owes_film and (whole or examined.findings):
+                asked, self._owes_film = self.is_current, False
+                if asked:
+                    self.run_command("film")
 
     def _begin(self) -> None:
         """Show what is there of the job."""
@@ -321,7 +327,8 @@ class JobScreen(PanelScreen[JobMap]):
         """Show the run without the finding under the cursor of the table, else the one gone to last, or the first."""
         view, row = self.overview, self.panel.row_at_cursor()
         if not self.is_whole and not view.whole.findings:
-            return say("ranks.film.reading")
+            self._owes_film = True
+            return say("film.then")
         number = row.finding if isinstance(row, JobRow) else None
         return self._play(film_without(view.whole, max(view.finding, 0) if number is None else number))
 

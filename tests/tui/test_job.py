@@ -274,6 +274,28 @@ async def test_a_finding_has_a_film_of_the_late_and_the_waiting_rank(size: tuple
         assert app.screen is screen
 
 
+async def test_a_film_asked_for_while_traces_are_read_comes_with_the_findings():
+    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: screen.is_whole)
+        even = Examined(simulated(8, lambda rank, step, call: MS, calls=4, layout=Layout(1, 1, 8, 8)))
+        read = Examined(screen.overview.job)
+        screen.show(even, False)
+        await press(app, "!")
+        assert say("film.then") in Driver(app, None).text()
+        screen.show(even, False)
+        assert app.screen is screen
+        screen.show(read)
+        await until(lambda: isinstance(app.screen, MainScreen))
+        assert [run.trace.rank for run in app.screen.session.film.runs] == [1, 0]
+        await press(app, *["escape"] * 4)
+        await until(lambda: app.screen is screen)
+        screen.show(read)
+        await Driver(app, None).idle()
+        assert app.screen is screen, "asked for once, shown once"
+
+
 async def test_a_wait_leads_to_what_the_late_rank_did():
     """Rank 0 waits: ] shows rank 1 below it, at the operation that it ran when rank 0 had come."""
     screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
