@@ -206,7 +206,7 @@ COMPUTED = {
 
 LOOSE = (
     "header.", "range.", "search.", "filter.", "links.", "command.", "report.", "not_checked.", "bars.", "chart.",
-    "communication.", "lines.", "operators.", "settings.head.", "findings.", "flag.", "changes.",
+    "communication.", "lines.", "operators.", "settings.head.", "findings.", "flag.", "changes.", "asked.",
 )  # fmt: skip
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 

@@ -66,7 +66,7 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
         document = findings_document()
     elif kind is not None:
         document = explain_document(kind, thresholds)
-    elif found.words or found.kinds:
+    elif found.words or found.kinds or found.commands:
         document = meant_document(found, wanted, _keys_of)
     else:
         parser.error(unknown(wanted))
@@ -181,7 +181,7 @@ def _is_explained(word: str) -> bool:
     from npu_tui.output.explain import kind_of, meant
 
     found = meant(word)
-    return kind_of(word) is not None or bool(found.words or found.kinds)
+    return kind_of(word) is not None or bool(found.words or found.kinds or found.commands)
 
 
 def run_help(parser: Parser, options: argparse.Namespace) -> int:

@@ -12,7 +12,16 @@ from msgspec import Struct
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.envelope import Old, Root
-from npu_tui.rules.explanation import WORDS, Explanation, Word, explanation, first_sentence, plain, words_called
+from npu_tui.rules.explanation import (
+    WORDS,
+    Explanation,
+    Word,
+    commands_asked,
+    explanation,
+    first_sentence,
+    plain,
+    words_called,
+)
 from npu_tui.rules.find import RULES
 from npu_tui.rules.model import FindingClass, Kind
 from npu_tui.strings import Ours, say
@@ -43,19 +52,25 @@ def about(word: Word) -> tuple[str, ...]:
 
 
 class Meant(Struct, frozen=True):
-    """What a text may mean: words of the glossary, and findings whose ids or texts have it."""
+    """What a text may mean: words of the glossary, findings whose ids or texts have it, commands that answer it.
+
+    ``commands`` is empty where the text names a word; else the words are those that lead to the commands.
+    """
 
     words: list[Word]
     kinds: list[Kind]
+    commands: tuple[str, ...] = ()
 
 
 def meant(wanted: str) -> Meant:
     """What ``wanted`` may mean where it is no id: the words called so, with their findings, and findings about it."""
     words, text = words_called(wanted), plain(wanted)
+    commands = () if words else tuple(commands_asked(wanted))
     ids = {id for word in words for id in about(word)}
     if len(text) > _SHORTEST or (text and not text.isascii()):
         ids |= {kind.id for kind in KINDS if any(text in plain(each) for each in _searched_texts(kind))}
-    return Meant(words, [kind for kind in KINDS if kind.id in ids])
+    words = words or [word for word in WORDS if not set(commands).isdisjoint(word.commands)]
+    return Meant(words, [kind for kind in KINDS if kind.id in ids], commands)
 
 
 def _searched_texts(kind: Kind) -> tuple[str, ...]:
@@ -106,17 +121,20 @@ def findings_document() -> Document:
 
 
 def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]], list[tuple[str, str]]]) -> Document:
-    """The words in full where they are few, else in a list, then the findings; ``keys_of`` tells keys of commands."""
+    """The words in full where few are named, else in a list, then the findings; ``keys_of`` tells keys of commands."""
     blocks: list[Block] = []
-    if len(found.words) > _IN_FULL:
+    if keys := keys_of(found.commands):
+        blocks.append(_keys_table(keys))
+        if topics := list(dict.fromkeys(topic for word in found.words for topic in word.topics)):
+            blocks += [Heading(say("explain.manual")), Items(tuple(f"npu-tui help {topic}" for topic in topics))]
+    in_full = len(found.words) <= _IN_FULL and not found.commands
+    if found.words and not in_full:
         blocks.append(_glossary(found.words))
-    single = len(found.words) == 1
-    for word in found.words if len(found.words) <= _IN_FULL else ():
+    single = len(found.words) == 1 and in_full
+    for word in found.words if in_full else ():
         blocks += [Paragraph((word.meaning,))] if single else [Heading(word.title), Paragraph((word.meaning,))]
         if keys := keys_of(word.commands):
-            blocks.append(
-                _meanings_table(say("explain.keys"), [[Cell(key, name=True), Cell(title)] for key, title in keys])
-            )
+            blocks.append(_keys_table(keys))
         if word.topics:
             told = tuple(f"npu-tui help {topic}" for topic in word.topics)
             blocks += [Heading(say("explain.manual")), Items(told)]
@@ -129,6 +147,10 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
 
 
 _IN_FULL = 2  # so many words are told in full
+
+
+def _keys_table(keys: Sequence[tuple[str, str]]) -> Table:
+    return _meanings_table(say("explain.keys"), [[Cell(key, name=True), Cell(title)] for key, title in keys])
 
 
 def _kinds_table(title: str, kinds: Sequence[Kind]) -> Table:

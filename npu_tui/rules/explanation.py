@@ -16,7 +16,7 @@ from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Kind
 from npu_tui.rules.pages import Page
 from npu_tui.rules.rule import Rule
-from npu_tui.strings import LANGUAGES, say, texts_of
+from npu_tui.strings import LANGUAGES, asked_phrases, say, texts_of
 
 
 class Explanation(Struct, frozen=True):
@@ -146,7 +146,7 @@ WORDS = (
     Word("affinity", (), (), (*pages.AFFINITY, pages.FUSED)),
     Word("contiguous", ("tab_operators",), (), (pages.AFFINITY_CASE,)),
     Word("aipp", (), (), (pages.AIPP,)),
-    Word("batching", ("bubbles",), (), (pages.MINDIE, pages.ATB)),
+    Word("batching", ("bubbles", "batches"), (), (pages.MINDIE, pages.ATB)),
     Word("atb", (), ("formats",), (pages.MINDIE, pages.ATB, pages.ATB_SOURCE)),
     Word("stack", ("chain", "open_code", "tab_lines"), ("screen",)),
     Word("memory", ("tab_memory",), (), (pages.ALLOCATOR,)),
@@ -157,7 +157,7 @@ WORDS = (
     Word("duration", ("tab_details", "tab_operators", "range_selection"), ("search",)),
     Word("select", ("range_mark", "range_selection", "range_gap", "tab_range"), ("screen",)),
     Word("search", ("search", "hit_next", "hits_only", "tab_search"), ("search",)),
-    Word("compare", ("align_sides", "sides"), ("compare",)),
+    Word("compare", ("align_sides", "sides", "compare"), ("compare",)),
     Word("export", ("copy_csv", "copy_text", "yank", "yank_view"), ("report", "query", "crop")),
     Word("legend", ("help", "tab_links"), ("screen",)),
     Word("theme", ("dark", "light", "colour_blind"), ("terminals", "settings")),
@@ -189,14 +189,27 @@ _SHORTEST = 2  # characters that may begin a name, or the middle of one, without
 
 
 def words_called(typed: str) -> list[Word]:
-    """The words that ``typed`` names: those that are called so, else those whose names begin so, else contain it."""
+    """The words that ``typed`` names: those that are called so, else those whose names begin so, else contain it.
+
+    What people ask a command for, such as 拷贝, is no part of another word's name.
+    """
     wanted = plain(typed)
     if not wanted:
         return []
     exact = [word for name, word in _names() if name == wanted]
-    if not exact and (len(wanted) > _SHORTEST or not wanted.isascii()):
+    if not exact and not commands_asked(typed) and (len(wanted) > _SHORTEST or not wanted.isascii()):
         exact = [word for name, word in _names() if name.startswith(wanted)]
         exact = exact or [
             word for name, word in _names() if f" {wanted}" in name or (not wanted.isascii() and wanted in name)
         ]
     return list(dict.fromkeys(exact))
+
+
+def commands_asked(typed: str) -> list[str]:
+    """The commands of the explorer that people ask for by ``typed``, a whole phrase, whatever is opened."""
+    wanted = plain(typed)
+    return [
+        command
+        for command, phrases in asked_phrases().items()
+        if "." not in command and wanted in map(plain, phrases)  # a subject's own tabs have a dot
+    ]

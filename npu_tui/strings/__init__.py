@@ -65,6 +65,17 @@ def texts_of(language: str) -> dict[str, str]:
     return texts
 
 
+@cache
+def asked_phrases() -> dict[str, tuple[str, ...]]:
+    """What people ask for, in every language, by the command that answers, or ``command.subject``."""
+    found: dict[str, list[str]] = {}
+    for language in LANGUAGES:
+        for key, text in texts_of(language).items():
+            if key.startswith("asked."):
+                found.setdefault(key.removeprefix("asked."), []).extend(text.casefold().split("|"))
+    return {command: tuple(phrases) for command, phrases in found.items()}
+
+
 class _Press:
     """What ``{press[zoom_in]}`` in a text stands for: the key that runs the command at present."""
 

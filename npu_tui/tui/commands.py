@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from npu_tui.strings import LANGUAGES, knows, name_keys, say, speaking
+from npu_tui.strings import asked_phrases, knows, name_keys, say
 from npu_tui.subjects.declaration import Subject
 
 _SIGNS = {
@@ -306,26 +305,15 @@ def asked(text: str, where: Where, subject: Subject | None = None) -> list[str]:
     its own for its tabs, and none for those that it lacks.
     """
     typed = text.casefold()
-    words = set(_WORD.findall(typed))
+    words, phrases = set(_WORD.findall(typed)), asked_phrases()
     best: dict[str, int] = {}
     for command in commands_of(where):
         if subject is not None and subject.tabs.get(command.id.removeprefix(TAB_COMMAND)) == "":
             continue
         own = f"{command.id}.{subject.id}" if subject is not None else command.id
-        for phrase in _phrases(own) or _phrases(command.id):
+        for phrase in phrases.get(own) or phrases.get(command.id, ()):
             parts = phrase.split()
             # Chinese has no blanks between words: a phrase is anywhere in the text.
             if all(part in words if part.isascii() else part in typed for part in parts):
                 best[command.id] = max(best.get(command.id, 0), sum(map(len, parts)) * (1 if phrase.isascii() else 3))
     return sorted(best, key=lambda command: -best[command])
-
-
-@cache
-def _phrases(command: str) -> tuple[str, ...]:
-    """What a command answers, in all languages."""
-    found: list[str] = []
-    for language in LANGUAGES:
-        with speaking(language):
-            if knows(f"asked.{command}"):
-                found += say(f"asked.{command}").casefold().split("|")
-    return tuple(found)

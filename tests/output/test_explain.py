@@ -73,7 +73,7 @@ ASKED = {
     "theme": "theme", "exit": "leave", "compare": "compare", "一级流水": "pipeline", "二级流水": "pipeline",
     "绑核": "binding",
     "亲和算子": "affinity", "亲和": "affinity", "覆盖分析": "overlap", "统计视图": "statistics", "系统视图": "overview",
-    "框选": "select", "异步": "sync", "打断": "drain", "空闲": "idle", "概览": "overview", "时间线": "timeline",
+    "框选": "select", "打断": "drain", "空闲": "idle", "概览": "overview", "时间线": "timeline",
     "对比": "compare",
 }  # fmt: skip
 
@@ -117,6 +117,26 @@ def test_what_leads_on_from_a_word_is_there() -> None:
 def test_a_text_finds_the_findings_that_speak_of_it() -> None:
     assert "OP.AFFINITY_KERNEL" in [kind.id for kind in meant("one_hot").kinds]
     assert meant("of") == meant("xyzzy") == meant("") == Meant([], [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "command"),
+    [
+        *(("拷贝", "tab_operators"), ("异步", "tab_links"), ("预热", "tab_summary"), ("火焰图", "calls")),
+        *((name, "tab_operators") for name in ("IndexPutV2", "RmsNorm", "SwiGlu", "RotaryMul", "FlashAttention")),
+        *((name, "tab_summary") for name in ("MindStudio", "Insight", "安装", "拐点")),
+        *(("flame", "calls"), ("快捷键", "help"), ("专家建议", "tab_findings"), ("集群分析", "ranks")),
+        *(("对比工具", "compare"), ("卡序号", "tab_job_ranks"), ("批大小", "batches"), ("连续Batch", "batches")),
+        *(("async_npu", "tab_links"), ("nic.csv", "tab_communication"), ("混合精度", "tab_findings")),
+        ("数据加载", "tab_findings"),
+    ],
+)
+def test_what_the_explorer_is_asked_is_explained_by_the_same_phrases(asked: str, command: str) -> None:
+    found = meant(asked)
+    told = text_of(meant_document(found, asked, lambda ids: [(id, BY_ID[id].title) for id in ids]), ALL, WIDTH)
+    assert found.words, "documents in JSON tell words alone"
+    assert command in found.commands
+    assert BY_ID[command].title in told
 
 
 @pytest.mark.parametrize(
