@@ -331,13 +331,16 @@ def _finding_text(report: JobReport, row: int) -> str:
 def _findings(view: Overview) -> TabTable:
     """The findings by what they cost, then what could not be checked."""
     findings, steps = view.report.findings, max(len(view.job.steps), 1)
+
+    def sentences(row: int, value: Value) -> Text:
+        found = findings[row]
+        text = Text(say("job.finding.told", title=str(value), detail=found.detail))
+        text.stylize(_SEVERE.get(found.severity, ""), 0, len(str(value)))
+        return text.append(" ").append(advised(found.id), "bold")
+
     cells: dict[str, Cell] = {
         "gain": lambda row, value: say("report.unknown") if value is None else _time_cell(float(value) / steps),
-        "title": lambda row, value: Text.assemble(
-            (f"{value}. ", _SEVERE.get(findings[row].severity, "")),
-            f"{findings[row].detail} ",
-            (advised(findings[row].id), "bold"),
-        ),
+        "title": sentences,
     }
 
     def leads(row: int) -> dict[str, Any]:

@@ -24,12 +24,13 @@ from npu_tui.jobs.model import Layout
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import opening_of
 from npu_tui.output.job_whatif import job_whatif
-from npu_tui.strings import say
+from npu_tui.strings import say, speaking
 from npu_tui.subjects import subject_at
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.job_overview import Examined, examined_jobs
+from npu_tui.tui.job_overview import Examined, Overview, examined_jobs
 from npu_tui.tui.job_screen import JobScreen
+from npu_tui.tui.job_tables import job_table
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of
@@ -63,6 +64,18 @@ async def overview(examined: Examined, size: tuple[int, int] = (120, 40)) -> Asy
 def test_the_first_column_is_for_marks() -> None:
     firsts = {line[:1] for stored in FOLDER.iterdir() for line in stored.read_text(encoding="utf-8").splitlines()}
     assert firsts <= {"", " ", "▸"}
+
+
+def test_the_title_of_a_finding_ends_as_its_language_does():
+    ends = {}
+    for language in ("en", "zh"):
+        with speaking(language):
+            view = Overview(Examined(job_of(2).job))
+            title = view.report.findings[0].title
+            cell = str(next(cell for cell in job_table(view, "job_findings").rows[0].cells if title in str(cell)))
+            ends[language] = cell.partition(title)[2][:2]
+    assert ends["en"] == ". "
+    assert ends["zh"][0] == "。"
 
 
 async def press(app: NpuTui, *keys: str) -> None:
