@@ -97,12 +97,12 @@ class Contents:
     """Fills ``panel`` with what the explorer of ``desk`` looks at and the hits of ``finder``.
 
     What takes longer than a key may a thread computes, which hands it back through the panel. ``computing`` is what a
-    thread is making for the open tab, None if nothing.
+    thread is making for the open tab, None if nothing. ``redraw`` draws the lanes again.
     """
 
-    def __init__(self, desk: Desk, panel: Panel, finder: Finder) -> None:
+    def __init__(self, desk: Desk, panel: Panel, finder: Finder, redraw: Callable[[], object]) -> None:
         self._session, self._explorer, self._work = desk.session, desk.explorer, desk.work
-        self._panel, self._finder = panel, finder
+        self._panel, self._finder, self._redraw = panel, finder, redraw
         self._tabs = make_tabs(self._session.picture is not None)
         self._walked = "findings" if self._session.picture is None else "changes"
         """The tab whose rows are gone through one by one."""
@@ -209,6 +209,7 @@ class Contents:
         self.computing = None
         if tab.is_ready(now):
             self._panel.show(tab.content(now))
+            self.surround()
         else:
             self.computing = wanted
             self._panel.show(say("panel.computing"))
@@ -250,6 +251,7 @@ class Contents:
         if self.computing == wanted:
             self.computing = None
             self._panel.show(content)
+            self.surround()
 
     def visit(self, row: TabRow) -> str:
         """Go to the first place of ``row``, and again to its next one; returns what to tell."""
@@ -296,16 +298,16 @@ class Contents:
         else:
             self._explorer.go_to(start)
 
-    def surround(self, then: Callable[[], object]) -> None:
-        """Give rows that the text leaves blank to what surrounds the rows that are shown alone, once."""
+    def surround(self) -> None:
+        """Give rows that the text leaves blank to what surrounds those shown alone; take back what it needs."""
         shown, panel = self._explorer.list, self._panel
-        if shown.only is None or shown.around or not panel.is_shown or panel.growth != "normal":
+        if shown.only is None or self.computing is not None or not panel.is_shown or panel.growth != "normal":
             return
         # Lanes and panel share the rows of the screen: one has what the other has not.
-        left = shown.height + panel.size.height - panel.text_height - len(shown.rows)
-        if panel.text_height and left > 0:
-            shown.show_around(left)
-            then()
+        around = max(shown.height + panel.size.height - panel.text_height - len(shown.only), 0)
+        if panel.text_height and around != shown.around:
+            shown.show_around(around)
+            self._redraw()
 
     def leave_stretch(self) -> None:
         """Drop the range that going to a row marked, once the cursor is outside of it; the user's own ones stay."""

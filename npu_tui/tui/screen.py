@@ -95,7 +95,7 @@ class MainScreen(PanelScreen[Timeline]):
         """Make what belongs to the session on screen."""
         desk = Desk(self.session, self.explorer, self.prompt, self.work, self.call_later)
         self.finder = Finder(desk, lambda: self.searching.show())
-        self.contents = Contents(desk, self.panel, self.finder)
+        self.contents = Contents(desk, self.panel, self.finder, self.drawing.changed)
         self.walk = TraceWalk(desk, self.contents, self.finder)
         self.path = PathWalk(desk, self.contents)
         self.searching = Searching(desk, self.finder, self._show_hits)
@@ -555,6 +555,6 @@ class MainScreen(PanelScreen[Timeline]):
         self._line.select(partial(self._selected, linked=True))
         self.show_head(anew=False)
         self.contents.fill()
-        self.contents.surround(self.drawing.changed)
+        self.contents.surround()
         self.on_timeline_fitted()
         collect_at_rest()

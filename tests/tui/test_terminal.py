@@ -53,6 +53,8 @@ WALK = [
 """Bytes to send, one entry after the other; an empty one is a rest."""
 
 
+NO_FLAGS = os.devnull
+"""Where the programs look for flags: those that somebody has set in the fixture are not expected here."""
 FEW = WALK[:6]
 """Enough for a terminal without tmux."""
 
@@ -64,7 +66,8 @@ class Pty:
         self.screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self.screen)
         self.output = b""
-        environment = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+        own = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "XDG_DATA_HOME": NO_FLAGS}
+        environment = os.environ | own
         pid, self._terminal = pty.fork()
         if pid == 0:
             os.execvpe(COMMAND[0], COMMAND, environment)
@@ -113,7 +116,9 @@ class Tmux:
         settings.write_text("set -g status off\nset -g default-terminal tmux-256color\nset -g escape-time 0\n")
         self._tmux = ["tmux", "-S", str(folder / "socket"), "-f", str(settings)]
         size = ["-x", str(COLUMNS), "-y", str(ROWS)]
-        self._call("new-session", "-d", *size, "env", "-u", "COLUMNS", "-u", "LINES", *COMMAND)
+        self._call(
+            "new-session", "-d", *size, "env", "-u", "COLUMNS", "-u", "LINES", f"XDG_DATA_HOME={NO_FLAGS}", *COMMAND
+        )
 
     def _call(self, *words: str) -> str:
         done = subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=False, timeout=PATIENCE)
