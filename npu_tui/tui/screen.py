@@ -511,6 +511,7 @@ class MainScreen(PanelScreen[Timeline]):
         panel, explorer = self.panel, self.explorer
         if not self.drawing.size.height:
             return
+        self.contents.surround()  # lanes and panel have the heights of one layout now
         if self.session.whole and panel.offer(explorer.list.height - explorer.list.wanted):
             self.show_head()
             self.contents.fill()
@@ -555,6 +556,5 @@ class MainScreen(PanelScreen[Timeline]):
         self._line.select(partial(self._selected, linked=True))
         self.show_head(anew=False)
         self.contents.fill()
-        self.contents.surround()
         self.on_timeline_fitted()
         collect_at_rest()
