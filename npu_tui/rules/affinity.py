@@ -168,7 +168,8 @@ def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> Sequ
     """``matched`` among the kernels at ``positions`` without the runs that no operator can replace where they are.
 
     Those wait for a collective between two members, are chains of an optimizer, which computes one parameter after
-    another, or add no bias to a product. Where a linear launched a run of one, only its bias is added apart.
+    another, add no bias to a product, or write values that are no constant where a mask was to be multiplied by. Where
+    a linear launched a run of one, only its bias is added apart.
     """
     first, last, runs = matched.first, matched.last, matched.runs
     if not len(first):
@@ -177,8 +178,8 @@ def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> Sequ
     # A collective between two members stands in the way of one operator for both.
     waited = np.sort(facts.trace.slices.start[facts.collectives.item[serial(facts)]])
     kept = np.searchsorted(waited, start[first]) == np.searchsorted(waited, start[last - 1])
-    flags = np.array([(run.linear, run.bias, run.api == CHAIN) for run in runs])[matched.run]
-    linear, bias, chain = flags.T
+    flags = np.array([(run.linear, run.bias, run.api == CHAIN, run.constant) for run in runs])[matched.run]
+    linear, bias, chain, constant = flags.T
 
     def members(launched_there: Callable[[Facts], Bools]) -> I64:
         sums = np.append(0, np.cumsum(launched_there(facts)[positions]))
@@ -186,6 +187,8 @@ def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> Sequ
 
     if chain.any():
         kept &= ~chain | (members(in_optimizer) == 0)
+    if constant.any():
+        kept &= ~constant | (members(_writes_constant) > 0)
     number = matched.run
     if (linear | bias).any():
         inside = members(_in_linear)
@@ -225,6 +228,25 @@ def _breaks(facts: Facts, items: I64, code: I64, matched: SequenceMatches) -> Bo
 def _in_linear(facts: Facts) -> Bools:
     """Which kernels of the window an operation launched that is a linear, or is inside one; (kernels,)."""
     return _launched_in(facts, _LINEAR.__contains__)
+
+
+@once_per_device
+def _writes_constant(facts: Facts) -> Bools:
+    """Which kernels of the window have one number as their second input, as one that a mask lets through; (kernels,).
+
+    Without shapes, those whose operation also looks for the elements of a mask: what it writes is not known.
+    """
+    table, kinds = facts.kernel_table, facts.kernel_types
+    if len(table) == len(facts.kernels) and facts.has("shapes"):
+        return table.of_slices(facts.kernels).shapes.where(_second_is_single)
+    calls = operation_of(facts.trace, facts.kernels)
+    looks = np.array([kind == "NonZero" for kind in kinds[0]] + [False])[kinds[1]]
+    return (calls >= 0) & np.isin(calls, calls[looks])
+
+
+def _second_is_single(shapes: str) -> bool:
+    inputs = shapes.strip('"').split(";")
+    return len(inputs) > 1 and all(side.strip() in ("", "1") for side in inputs[1].split(","))
 
 
 @once_per_device

@@ -19,18 +19,9 @@ from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
 from npu_tui.rules.compute import CUBE
+from npu_tui.rules.cores import KERNEL_SHARE, MTE2_CUBE, MTE2_VECTOR, VECTOR_KINDS, on_few_cores, reading
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.kernels import (
-    KERNEL_SHARE,
-    MTE2_CUBE,
-    MTE2_VECTOR,
-    VECTOR_KINDS,
-    cheaper_kernels,
-    kernels_of_a_kind,
-    longest_kernels,
-    most_time,
-    reading,
-)
+from npu_tui.rules.kernels import cheaper_kernels, kernels_of_a_kind, longest_kernels, most_time
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
@@ -272,7 +263,8 @@ def vectors(facts: Facts) -> Draft | None:
     # A percentile, as a single short kernel may seem to reach any speed.
     best = float(np.percentile(speed[rows], BEST_PERCENTILE))
     busy = np.nan_to_num(table.ratios["vec"]) >= HALF
-    slow = rows[(speed[rows] < limits[VECTOR_SLOW] * best) & ~busy[rows]]
+    # What runs on few cores is slow because of that.
+    slow = rows[(speed[rows] < limits[VECTOR_SLOW] * best) & ~busy[rows] & ~on_few_cores(facts)[rows]]
 
     def place(row: int) -> Message:
         return message("finding.vectors.place", speed=float(speed[row]), size=round(float(table.bytes[row])))

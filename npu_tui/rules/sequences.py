@@ -23,7 +23,8 @@ class FusedSequence(Struct, frozen=True):
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
     ``linear`` is already fused where a linear operation launched it, one of a ``bias`` is none elsewhere. A ``whole``
     run is replaced by something that takes hardly any time; otherwise the replacement takes as long as the longest
-    member. ``training`` is what does the work where weights are trained, if that is something else.
+    member. A ``constant`` run is replaced only where what it writes is one. ``training`` is what does the work where
+    weights are trained, if that is something else.
     """
 
     members: str
@@ -32,6 +33,7 @@ class FusedSequence(Struct, frozen=True):
     linear: bool = False
     bias: bool = False
     whole: bool = False
+    constant: bool = False
     training: str = ""
 
 
@@ -146,7 +148,7 @@ KERNEL: tuple[FusedSequence, ...] = (
     FusedSequence(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax"),
     FusedSequence(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, exact=False),
     FusedSequence("OneHot ReduceSum", "torch.zeros(…).scatter_(…)"),
-    FusedSequence("IndexPutV2", "a multiplication by a mask", whole=True),
+    FusedSequence("IndexPutV2", "a multiplication by a mask", whole=True, constant=True),
     FusedSequence("NonZero", "a multiplication by a mask, of fixed shape", whole=True),
     FusedSequence(
         "SelectV2|Select|Where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True

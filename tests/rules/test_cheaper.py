@@ -30,6 +30,7 @@ class Training:
     def run(
         self, kind: str, length: float, shapes: str = "512,512;512,512", out: str = "512,512", dtype: str = "FLOAT16",
         *, op: str = "aten::mm", stack: str = "model.py(10): forward", trained: str = "", made: str = "",
+        blocks: int = 20,
     ) -> None:  # fmt: skip
         """An operation ``op`` at ``stack`` that launches a kernel; ``trained`` names its link to the pass backward.
 
@@ -53,7 +54,12 @@ class Training:
             self.trace.events.append(link | {"ph": "f" if backward else "s", "ts": self.trace._ts(self.at + 1)})
         vector = not any(word in kind for word in ("MatMul", "Attention"))
         cells = {"Name": name, "Type": kind, "Accelerator Core": "AI_VECTOR_CORE" if vector else "AI_CORE"}
-        cells |= {"Start Time(us)": self.trace._ts(begin), "Duration(us)": length, "Wait Time(us)": 0, "Block Dim": 20}
+        cells |= {
+            "Start Time(us)": self.trace._ts(begin),
+            "Duration(us)": length,
+            "Wait Time(us)": 0,
+            "Block Dim": blocks,
+        }
         for side, given in (("Input", shapes), ("Output", out)):
             parts = len(given.split(";"))
             types = [made or dtype if side == "Output" else dtype] * parts
@@ -265,6 +271,15 @@ def scattered(job: Training, number: int) -> None:
     job.run("ScatterUpdate", 400, "1024,1024", "1024,1024", "FLOAT", op="aten::scatter", stack="embed.py(7): merge")
 
 
+def indexed(job: Training, number: int) -> None:
+    """The gradient of an embedding, whose rows one core adds one after another so that results repeat."""
+    passes(job, number)
+    for _ in range(8):
+        job.run("Add", 10, "1024,1024", "1024,1024", "FLOAT", op="aten::add")
+    rows = "1024,1024;2048,1024;2048"
+    job.run("IndexPutV2", 400, rows, "1024,1024", op="aten::index_put_", stack="embed.py(7): forward", blocks=1)
+
+
 def averaged(job: Training, number: int) -> None:
     """Weights that the optimizer updates in one kernel, and their average, one after another in two kernels each."""
     passes(job, number)
@@ -355,6 +370,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (wide, "COMM.NEEDLESS", 1000, "32-bit numbers"),
         (gathered, "COMM.NEEDLESS", 8 * 200, "gathered twice"),
         (scattered, "MEM.VECTOR", 390, "ScatterUpdate"),
+        (indexed, "KERNEL.CORES", 380, "IndexPutV2 runs on 1 core"),
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
