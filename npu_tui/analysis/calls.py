@@ -23,6 +23,12 @@ READING_OPERATIONS = frozenset({"aten::item", "aten::_local_scalar_dense", "aten
 BLOCKING_OPERATIONS = READING_OPERATIONS | {"aten::nonzero", "Event::synchronize"}
 """Operations of the framework that wait for the device."""
 
+SIZED_OPERATIONS = frozenset({
+    "aten::nonzero", "aten::argwhere", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
+    "aten::unique_consecutive", "aten::repeat_interleave", "aten::bincount", "torchvision::nms",
+})  # fmt: skip
+"""Operations whose result is as large as the data say: the host waits to read its size."""
+
 BLOCKING_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 """Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""
 

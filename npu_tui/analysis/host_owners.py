@@ -18,13 +18,22 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, profiler_work
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, SIZED_OPERATIONS, profiler_work
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, dequeue_slices, enqueue_of, launch_delays
 from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.path import HOST, Owner, Path
 from npu_tui.analysis.replay import Change, HostCut, Replay
-from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, thread_numbers
+from npu_tui.analysis.replay_host import (
+    DEQUEUE,
+    ENQUEUE,
+    LAUNCH,
+    MARK,
+    WAIT_BEGIN,
+    WAIT_END,
+    sized_before,
+    thread_numbers,
+)
 from npu_tui.native.spans import OWN, ROOT, Stretches, count_until, innermost
 from npu_tui.trace.arrays import I32, I64, Bools, distinct, numbers_in, once_each
 from npu_tui.trace.classes import FRAME, is_of_program, names_step
@@ -36,6 +45,7 @@ WORK_NS = 500_000
 """A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
 # Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number.
 _MOST_CALLS = 200
+_WAITING = BLOCKING_OPERATIONS | SIZED_OPERATIONS
 
 
 class _Points(Struct, frozen=True):
@@ -289,6 +299,12 @@ class HostOwners:
             name, where = self.nodes.site_of(int(self.calls.node[part]) if part >= 0 else ROOT)
             told = int(line[part]) if part >= 0 else -1
             sites[int(points.item[point])] = name, where if told < 0 else self.lines[told]
+        calls = np.array([item for item, (name, _) in sites.items() if name not in _WAITING], np.int64)
+        before = sized_before(self._trace, calls)
+        calls, before = calls[before >= 0], before[before >= 0]
+        code, lines = lines_of_stacks(self._trace, stack_of(self._trace, before))
+        for item, operation, at in zip(calls.tolist(), before.tolist(), code.tolist(), strict=True):
+            sites[item] = self._trace.name_of(operation), sites[item][1] if at < 0 else lines[at]
         return sites
 
 
@@ -432,7 +448,7 @@ class _Nodes:
         """The outermost operation that waits, else the call, and the line of the user around it."""
         name, at = self.text[node], node
         while at > 0:
-            if self.text[at] in BLOCKING_OPERATIONS:
+            if self.text[at] in _WAITING:
                 name = self.text[at]
             at = self.above[at]
         return name, self.where[node]

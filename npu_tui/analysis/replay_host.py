@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, SIZED_OPERATIONS, blocking_calls
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
+from npu_tui.analysis.limits import AWAKE_NS
 from npu_tui.native.spans import count_until
-from npu_tui.trace.arrays import I8, I64, Bools, BySlice, previous_same
+from npu_tui.trace.arrays import I8, I64, Bools, BySlice, numbers_in, previous_same
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
@@ -149,7 +150,8 @@ def thread_numbers(trace: Trace) -> tuple[I64, I64]:
 def waits_of(trace: Trace) -> I64:
     """The slices in which the host waits for the device, none inside another, by thread and start.
 
-    These are blocking CANN calls, and blocking operations of the framework without such a call inside.
+    These are blocking CANN calls, and blocking operations of the framework without such a call inside or right after
+    them: that call is then the wait.
     """
     slices = trace.slices
     calls = blocking_calls(trace)
@@ -170,7 +172,8 @@ def waits_of(trace: Trace) -> I64:
         # Sorted by thread and start, with outer slices first: an operation waits for a call inside to replace it.
         inside = thread_number == last_thread and start < reach
         if not inside:
-            if open_operation is not None:
+            follows = call and thread_number == last_thread and start - reach <= AWAKE_NS
+            if open_operation is not None and not follows:
                 waits.append(open_operation)
             open_operation, reach, last_thread = (None, end, thread_number) if call else (item, end, thread_number)
             if call:
@@ -181,6 +184,22 @@ def waits_of(trace: Trace) -> I64:
     if open_operation is not None:
         waits.append(open_operation)
     return np.array(waits, np.int64)
+
+
+def sized_before(trace: Trace, calls: I64) -> I64:
+    """The operation that ended right before each of ``calls``, which reads the size of its result; -1 without; (n,)."""
+    slices, number = trace.slices, thread_numbers(trace)[1]
+    operations = named_on(trace, ("python", "other"), SIZED_OPERATIONS.__contains__)
+    thread = number[slices.lane[operations]]
+    before = np.full(len(calls), -1, np.int64)
+    for one in numbers_in(thread):
+        own, mine = operations[thread == one], np.flatnonzero(number[slices.lane[calls]] == one)
+        own = own[np.argsort(slices.end[own], kind="stable")]
+        start = slices.start[calls[mine]]
+        at = np.searchsorted(slices.end[own], start, "right") - 1
+        near = (at >= 0) & (start - slices.end[own[np.maximum(at, 0)]] <= AWAKE_NS)
+        before[mine[near]] = own[at[near]]
+    return before
 
 
 def host_points(

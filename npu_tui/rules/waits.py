@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, SIZED_OPERATIONS
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import Around, enqueue_slices, operation_of
 from npu_tui.analysis.limits import HALF, NEARLY_ALL, NOTABLE, Threshold
@@ -140,6 +140,9 @@ def sync_host(facts: Facts) -> Draft | None:
         line = sites[0].where if sites else None
         at: Said = "" if line is None else message("finding.vertical.at", line=line_of(line))
         title = message("finding.sync.title_tests", names=names, at=at, **title.args)
+    sized = not blocking and bool(sites) and sites[0].name in SIZED_OPERATIONS
+    if sized:
+        parts.append(message("finding.sync.sized", name=short_call(sites[0].name)))
     if more is not None:
         parts.append(more)
     if blocking:
@@ -155,6 +158,8 @@ def sync_host(facts: Facts) -> Draft | None:
         advice = (*_advice_to_unset(facts), *advice)
     if len(tests):
         advice = advise("anomaly")
+    elif sized:
+        advice = advise("fixed_shape")
     return Draft(
         "high" if blocking else severity_of(limits, share) if share >= least else "info",
         title,
@@ -239,21 +244,19 @@ def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
 
 _TESTING = frozenset({"aten::isnan", "aten::isinf", "aten::isfinite", "aten::any", "aten::all", "aten::ne", "aten::eq"})
 """Operations that test values: what they find is read on the host where it decides what the program does."""
-_COUNTING = frozenset({"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_consecutive"})
-"""Operations whose results have a size that the host must read."""
 
 
 def _made_for(facts: Facts, waits: I64) -> tuple[I64, I64]:
     """The kernels that only find what one of ``waits`` reads: launched right before it, by what tests or counts values.
 
-    And those of them that test.
+    And those of them that test, where what counts them is not what is read.
     """
     device = facts.part.slices
     if facts.launches is None or device is None:
         return waits[:0], waits[:0]
     slices, asked = facts.trace.slices, operation_of(facts.trace, facts.target)
     testing, finding = (
-        facts.names_where(names.__contains__)[slices.name] for names in (_TESTING, _TESTING | _COUNTING)
+        facts.names_where(names.__contains__)[slices.name] for names in (_TESTING, _TESTING | SIZED_OPERATIONS)
     )
     around = Around(facts.trace, finding).find(slices.lane[asked], slices.start[asked], slices.end[asked])
     outer = np.where((asked >= 0) & finding[asked], asked, around)  # a launch is that of the aclnnAny in an aten::any
@@ -269,8 +272,10 @@ def _made_for(facts: Facts, waits: I64) -> tuple[I64, I64]:
     following = np.searchsorted(other, at)
     at, following = at[following < len(other)], other[following[following < len(other)]]
     chosen = (order[following] >= len(asked)) & (thread[order[following]] == thread[order[at]])
-    found = np.sort(order[at[chosen]])
-    return facts.target[found], facts.target[found[testing[outer[found]]]]
+    found, read = order[at[chosen]], following[chosen]
+    counted = read[~testing[outer[found]]]
+    tests = testing[outer[found]] & ~np.isin(read, counted)
+    return facts.target[np.sort(found)], facts.target[np.sort(found[tests])]
 
 
 def _at_ends(facts: Facts, sites: tuple[Owner, ...], waits: I64) -> Owner | None:
@@ -443,6 +448,7 @@ RULES: tuple[Rule, ...] = (
         thresholds=(SYNC_SHARE, SYNC_BLOCKING, SYNC_LONG_US, *GRADES),
         advice=(
             "metrics_rarely",
+            "fixed_shape",
             "copy_back",
             "non_blocking",
             "launch_blocking",
@@ -451,7 +457,15 @@ RULES: tuple[Rule, ...] = (
             "sync_elsewhere",
             "anomaly",
         ),
-        gpu=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking_gpu", "sync_elsewhere", "anomaly"),
+        gpu=(
+            "metrics_rarely",
+            "fixed_shape",
+            "copy_back",
+            "non_blocking",
+            "launch_blocking_gpu",
+            "sync_elsewhere",
+            "anomaly",
+        ),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
         change="""\
 -for batch in loader:

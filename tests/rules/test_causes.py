@@ -17,8 +17,10 @@ from measured import profile_at
 from situations import Trouble
 from troubled import TROUBLED
 
+from npu_tui.analysis.calls import blocking_calls
 from npu_tui.analysis.collectives import Transfer
 from npu_tui.analysis.communication import owned_tasks
+from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import operation_of
 from npu_tui.output.whatif import remedies
 from npu_tui.rules.blame import held_launches, launch_blocking
@@ -277,6 +279,29 @@ def test_values_that_are_tested_before_each_read_are_one_cause_with_the_tests(tm
     everywhere = np.isin([facts.name_of(item) for item in called.tolist()], ["aten::any", "aten::isnan"]).sum()
     assert 0 < len(cut.items) < everywhere
     assert tested.most - plain.most == pytest.approx(facts.length(cut.items).sum(), rel=0.2)
+
+
+@pytest.mark.parametrize("within", [True, False], ids=["within", "after"])
+def test_a_result_whose_size_depends_on_the_data_is_waited_for(within: bool, tmp_path: Path) -> None:
+    """The call that waits lies in the operation, or follows it: it is the wait of the operation, and the only one."""
+    put(first_of(ALL["waits: many short ones"].job), tmp_path)
+    (source,) = tmp_path.rglob("trace_view.json")
+    plain, sized = check("SYNC.HOST", facts_of(profile_at(source))), profile_at(source)
+    trace, slices = sized.trace, sized.trace.slices
+    trace.names[trace.names.index("aten::item")] = "aten::nonzero"
+    trace.names[trace.names.index("aten::_local_scalar_dense")] = "aten::view"
+    operations = named_on(trace, ("python",), lambda name: name in ("aten::nonzero", "aten::view"))
+    for call in blocking_calls(trace).tolist() if not within else ():
+        around = operations[
+            (slices.start[operations] <= slices.start[call]) & (slices.start[call] < slices.end[operations])
+        ]
+        slices.end[around] = slices.start[call] - 5_000
+    draft = check("SYNC.HOST", facts_of(sized))
+    assert isinstance(plain, Draft)
+    assert isinstance(draft, Draft)
+    assert "waiting in aten::nonzero at model.py" in words(draft.title)
+    assert words(draft.advice[0]).startswith("Use operators whose shapes do not depend on data")
+    assert draft.most == pytest.approx(plain.most, rel=0.05)
 
 
 def test_an_operation_that_only_takes_memory_waits_for_it() -> None:
