@@ -87,9 +87,9 @@ class EngineModel(Struct, frozen=True):
 class ServiceModel(Struct, frozen=True):
     """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
 
-    ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
-    lie between the prefill engine and the decode engine; the prefill engine gives who is ``early`` the first token,
-    which leaves after the pull where it is ``shipped``. Latencies are those of who ``counts``.
+    Each gets ``answer`` tokens. ``front`` lies between request and queue, ``held`` until the scheduler looks at it;
+    ``pull`` (ns) and ``handover`` lie between the prefill engine and the decode engine; the prefill engine gives who is
+    ``early`` the first token, which leaves after the pull where it is ``shipped``. Latencies are of who ``counts``.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
     between a step and the first token, ``close`` between the last step and the last token. Of those that wait the
     lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a request in it
@@ -104,6 +104,7 @@ class ServiceModel(Struct, frozen=True):
     prompt: I64
     turns: I64
     growth: F64
+    answer: I64
     first: I64
     last: I64
     pull: I64
@@ -204,10 +205,11 @@ def model_of(
     ]
     least = int(np.percentile(waits, _LEAST)) if holds and len(waits) else 0
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
+    answer = np.where(lat.tokens[rids] > 0, lat.tokens[rids], np.rint(turns * growth).astype(np.int64) + 1)
     models = tuple(engines[number] for number in range(len(found.engines)))
     ordered = found.overtaken[rids].sum() < LITTLE * np.maximum(lat.ttft[rids], 0).sum()
     return ServiceModel(
-        models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
+        models, rids, start, front, lat.prompt[rids], turns, growth, answer, first, last,
         pull, handover, tail, np.maximum(close, 0), np.full(len(rids), least, np.int64),
         early, shipped, lat.complete[rids] if lat.complete[rids].any() else np.ones(len(rids), np.bool_),
         rank=None if ordered else opened[lat.first[rids]],

@@ -99,8 +99,8 @@ def replayed(model: ServiceModel) -> Served:
         model, [_steps(engine, model, np.flatnonzero(moved & (model.last == number)), ready, stay, given, ended,
                        between) for number, engine in enumerate(model.engines)]
     )  # fmt: skip
-    tokens = np.rint(model.turns * model.growth) + 1
-    counts, several = model.counts, model.counts & (model.turns > 0)
+    tokens = model.answer
+    counts, several = model.counts, model.counts & (model.turns > 0) & (tokens > 1)
     wall = float(ended.max() - model.start.min())
     first, last = given + model.tail, ended + model.close
     return Served(

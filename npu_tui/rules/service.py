@@ -26,6 +26,7 @@ from npu_tui.analysis.service_stalls import pieces_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import Skipped, sentences
+from npu_tui.rules.service_answers import stop
 from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
@@ -531,6 +532,7 @@ SERVICE_RULES = (
         part("output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0),
              TTFT.output, TPOT.output, least=NOTABLE), SHARE,
     ),
+    _rule("SERVICE.STOP", "service_vs_model_performance_gap", stop, advice=("SERVICE.STOP",)),
     _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule(

@@ -242,14 +242,14 @@ class ServiceFacts:
         return max((1 - then[name] / now[name] for name in ("ttft_mean", "tpot_mean") if now[name] > 0), default=0.0)
 
     def changes(self, then: dict[str, float]) -> list[Message]:
-        """The figure that gains most, others of its latency, then other figures that change; each before and after."""
+        """The figure that gains most, others of its latency, then others that change; each before and after."""
         now, best = self.figures, most_saved(self.figures, then)
         names = known(now, then, of=TOLD)
         own = [name for name in names if name.startswith(best[:4]) and name != best]
-        others = [name for name in names if name not in (best, *own) and (
-            then[name] > (1 + self.limits[SHARE]) * now[name] if not name.endswith("mean") and name != "itl_p99"
-            else abs(1 - then[name] / now[name]) >= LITTLE
-        )]  # fmt: skip
+        others = [
+            name for name in names if name not in (best, *own) and abs(1 - then[name] / now[name])
+            >= (LITTLE if name.endswith("mean") or name == "itl_p99" else self.limits[SHARE])
+        ]  # fmt: skip
         return [
             message("finding.service.change", figure=message(f"service.figure.{name}"), now=now[name], then=then[name])
             for name in (best, *own, *others)

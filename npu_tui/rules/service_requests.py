@@ -430,7 +430,9 @@ def biggest(facts: ServiceFacts) -> I64:
 def _answering(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
     """``model`` with answers of the ``usual`` number of tokens in the place of the ``long`` ones."""
     turns = np.maximum(np.rint((usual - 1) / model.growth), 1).astype(np.int64)
-    return replace(model, turns=np.where(np.isin(model.rids, long), turns, model.turns))
+    chosen = np.isin(model.rids, long)
+    answer = np.where(chosen, np.rint(turns * model.growth).astype(np.int64) + 1, model.answer)
+    return replace(model, turns=np.where(chosen, turns, model.turns), answer=answer)
 
 
 def _more_blocks(model: ServiceModel) -> ServiceModel:

@@ -108,6 +108,17 @@ def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path
     assert passing < facts.gives(lambda model: with_engines(model, blocks=1 << 40))
 
 
+def test_percentiles_of_other_latencies_are_told_where_they_change_much(tmp_path: Path) -> None:
+    """The tail of TPOT may be what hurts, though TTFT gains more by the same change."""
+    Folder(serve(_short())).write(tmp_path)
+    facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
+    then = facts.figures | {name: by * facts.figures[name] for name, by in (("ttft_p50", 0.5), ("tpot_p99", 0.8))}
+    told_of = [words(one).split(" ms")[0].rpartition(" ")[0] for one in facts.changes(then)]
+    assert "TPOT p99" in told_of
+    assert told_of[0] == "TTFT p50"
+    assert not {"TPOT p50", "E2E p50", "ITL p99"} & set(told_of)
+
+
 def between_tokens(service: Service) -> float:
     """The 99th percentile of what lies between two tokens of a request of the simulated ``service``, ns."""
     ends = dict[int, list[int]]()
