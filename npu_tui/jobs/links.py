@@ -32,7 +32,7 @@ _ODD = 3.5
 """Robust standard deviations from which a link stands out."""
 _SLOW = 0.8
 """A link or port with more than this share of the usual bandwidth is not called slow, however even the others are."""
-_NETWORK = "RDMA"
+NETWORK = "RDMA"
 """The transport between hosts."""
 LARGE_MB = 1.0
 """Smaller transfers are bound by latency, which says nothing of a link."""
@@ -103,8 +103,8 @@ def _beside_others(kinds: Mapping[_UseKind, list[LinkUse]]) -> list[list[LinkUse
     """
     joined, ends = {kind: [*uses] for kind, uses in kinds.items()}, {kind: _ends(uses) for kind, uses in kinds.items()}
     for kind in kinds:
-        few = ends[kind].total() < 2 * FEWEST_EQUALS and {*ends[kind].values()} == {1} and kind[0] != _NETWORK
-        others = (other for other in joined if other[1:] == kind[1:] and other[0] not in (kind[0], _NETWORK))
+        few = ends[kind].total() < 2 * FEWEST_EQUALS and {*ends[kind].values()} == {1} and kind[0] != NETWORK
+        others = (other for other in joined if other[1:] == kind[1:] and other[0] not in (kind[0], NETWORK))
         for other in [*others] if few else ():
             if all(ends[other][end] >= MORE_THAN_ONE for end in ends[kind]):
                 joined[other] += joined.pop(kind)

@@ -1,19 +1,23 @@
-"""Collectives over several hosts that need not be: in one flat ring, or of tensor groups, and what they cost."""
+"""Collectives over several hosts that need not be, and what they cost: in one flat ring, of groups that fit in one."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import HALF
 from npu_tui.jobs.finding import Held, noted, priced
 from npu_tui.jobs.job import Group, Job
-from npu_tui.jobs.links import Link
+from npu_tui.jobs.links import NETWORK, Link
+from npu_tui.jobs.model import Busy, RankProfile
 from npu_tui.jobs.slowness import exposed_transfers
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import SEVERITY_MEDIUM
+from npu_tui.trace.intervals import union
+from npu_tui.trace.message import message
 
 
 class FlatRing(Struct, frozen=True):
@@ -102,52 +106,167 @@ def _most_saved(job: Job) -> int:
 
 
 def _transfers_saved(job: Job, keep: Mapping[tuple[str, str], float]) -> int:
-    """What the job saves where collectives of a (group, type) move their data in ``keep`` of the time, ns."""
+    """What the job saves where collectives of a (group, type) move their data in ``keep`` of the time, ns.
+
+    Of those that take longer, what goes along with computing, or with collectives that take less, is hidden as now.
+    """
     blame = job.blamed
-    spare = np.array([1 - keep.get((group, kind), 1.0) for group, kind, _ in blame.met.table.kinds] or [0.0]).clip(0)
+    spare = np.array([1 - keep.get((group, kind), 1.0) for group, kind, _ in blame.met.table.kinds] or [0.0])
     of_arrival = spare[blame.met.kind[blame.meeting]][blame.row]
-    bare = exposed_transfers(blame, [profile.busy for profile in job.ranks], of_arrival > 0)
-    moved = np.minimum(exposed_transfers(blame, (), of_arrival > 0) * of_arrival, bare)
+    busy = [profile.busy for profile in job.ranks]
+    less = exposed_transfers(blame, (), of_arrival > 0) * of_arrival
+    less = np.minimum(less, exposed_transfers(blame, busy, of_arrival > 0))
+    more = exposed_transfers(blame, [_with_calls(each, keep) for each in job.ranks], of_arrival < 0) * of_arrival
+    moved = np.where(of_arrival < 0, more, less)
     return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]
 
 
+def _with_calls(profile: RankProfile, keep: Mapping[tuple[str, str], float]) -> Busy | None:
+    """When the device computes in its collectives, or makes one of those that ``keep`` less than their time."""
+    if profile.busy is None:
+        return None
+    calls = profile.calls
+    own = np.array([keep.get((group, kind), 1.0) < 1 for group, kind, _ in calls.kinds] or [False])[calls.kind]
+    both = (profile.busy.start, calls.start[own]), (profile.busy.end, calls.end[own])
+    start, end = map(np.concatenate, both)
+    return Busy(*union(start, end))
+
+
+class _Carried(Struct, frozen=True):
+    """What the collectives of one type of a group move: MB over each link, GB/s, to another host and within one."""
+
+    far: float
+    far_speed: float
+    near: float
+    near_speed: float
+
+    def time(self, kind: str) -> float:
+        """How long links move data for the largest of them, ms: hosts first and then between them, but tokens at once.
+
+        In two phases each link of a mesh moves S / ranks: now of the ranks of a host, then of all of them.
+        """
+        both = [size / speed for size, speed in ((self.far, self.far_speed), (self.near, self.near_speed)) if size]
+        return max(both, default=0.0) if is_exchange(kind) else sum(both)
+
+    def within(self, kind: str, hosts: int, ranks: int) -> float:
+        """MB over each link of a mesh within one host."""
+        if is_exchange(kind):
+            return max(self.far, self.near)
+        # Without any link within a host a ring over the hosts moves all but one part of S.
+        return self.near / hosts if self.near else self.far / (hosts - 1) * hosts / ranks
+
+
+def is_exchange(kind: str) -> bool:
+    """Whether each rank has data of its own for each other one."""
+    return kind.lower().startswith("alltoall")
+
+
 def spread_findings(job: Job) -> list[Finding]:
-    """Tensor groups whose ranks send over the network: nothing hides what each layer sends there."""
+    """Groups whose ranks send over the network though nothing hides it: of tensors, and those that exchange tokens."""
     host_of = {rank: number for number, host in enumerate(job.hosts) if host.known for rank in host.ranks}
+    types: dict[str, set[str]] = defaultdict(set)
+    for called, kind, _ in job.calls.kinds:
+        types[called].add(kind)
+    spread = {"tensor": list[Group](), "experts": list[Group]()}
+    for group in job.groups if job.length else ():
+        of_host = Counter(host_of.get(rank, -1) for rank in group.ranks)
+        exchanges = any(map(is_exchange, types[group.name]))
+        # Of more ranks than a host has, some are always on another one.
+        fits = len(group.ranks) <= min(len(job.hosts[host].ranks) for host in of_host) if -1 not in of_host else False
+        if len(of_host) > 1 and -1 not in of_host and (group.kind == "tp" or (exchanges and fits)):
+            spread["tensor" if group.kind == "tp" else "experts"].append(group)
+    return [found for name, groups in spread.items() for found in _spread_finding(job, name, groups, host_of)]
+
+
+def _spread_finding(job: Job, name: str, every: Sequence[Group], host_of: Mapping[int, int]) -> list[Finding]:
+    """What the groups ``every`` would gain within one host each, and the others lose by it."""
     own = [link.speed for link in job.links if host_of.get(link.source, -1) == host_of.get(link.target, -2)]
     keep: dict[tuple[str, str], float] = {}
     spread, told = list[Group](), [0.0, 0.0]  # the speeds of the first one
-    links_from: dict[int, list[Link]] = defaultdict(list)
-    for link in job.links:
-        links_from[link.source].append(link)
-    for group in job.groups if job.length else ():
-        if group.kind != "tp" or not host_of.keys() >= {*group.ranks}:
-            continue
-        hosts, members = len({host_of[rank] for rank in group.ranks}), {*group.ranks}
-        links = [link for rank in sorted(members) for link in links_from[rank] if link.target in members]
-        network = [link for link in links if host_of[link.source] != host_of[link.target] and link.transport == "RDMA"]
-        if not network:
+    for group in every:
+        carried = {kind: each for kind, each in _carried(job, group, host_of).items() if each.far}
+        hosts = len({host_of[rank] for rank in group.ranks})
+        if not carried:
             continue
         spread.append(group)
-        for kind in {link.type for link in network} if own else ():
-            far = [link for link in network if link.type == kind]
-            near = [link for link in links if link.type == kind and host_of[link.source] == host_of[link.target]]
-            speeds = [float(np.median([link.speed for link in each] or own)) for each in (far, near)]
-            sizes = [max((link.size_mb for link in each), default=0.0) for each in (far, near)]
-            # In two phases each link of a mesh moves S / ranks: now of the ranks of a host, then of all of them.
-            # Without any in a host a ring over the hosts moves all but one part of S.
-            alone = sizes[1] / hosts if near else sizes[0] / (hosts - 1) * hosts / len(group.ranks)
-            keep[group.name, kind] = alone / speeds[1] / (sizes[0] / speeds[0] + sizes[1] / speeds[1])
-            told = told if any(told) else speeds
+        for kind, moved in carried.items() if own else ():
+            near_speed = moved.near_speed or float(np.median(own))
+            alone = moved.within(kind, hosts, len(group.ranks)) / near_speed
+            # What links do not explain of a collective within a host, else of this one, stays.
+            taken = _longest(job, group, kind)
+            beside = _beside_links(job, kind, host_of) or (taken / moved.time(kind) if taken else 1.0)
+            keep[group.name, kind] = alone * beside / (taken or moved.time(kind))
+            told = told if any(told) else [moved.far_speed, near_speed]
     if not spread:
         return []
     first, held = spread[0], Held.of_steps(job.length, job.steps)
-    gain = min(_transfers_saved(job, keep), _most_saved(job))
     args: dict[str, object] = {"ranks": [*first.ranks[:8]], "count": len(spread)}
     args |= {"hosts": len({host_of[rank] for rank in first.ranks}), "speed": told[0], "usual": told[1]}
+    args["of_what"] = message(f"job.spread.{name}")
     ranks = tuple(sorted({rank for group in spread for rank in group.ranks}))
     if not keep:
+        if name != "tensor":
+            return []
         return [noted("GROUP.HOSTS", ("job.spread.bare", "job.spread.unpriced"), ranks, "medium", **args)]
+    gain = min(_transfers_saved(job, keep | _longer(job, spread, host_of, told[1] / told[0])), _most_saved(job))
     if gain < SEVERITY_MEDIUM.default * job.length:
         return []
     return [priced("GROUP.HOSTS", ("job.spread.title", "job.spread.detail"), ranks, gain, held, **args)]
+
+
+def _carried(job: Job, group: Group, host_of: Mapping[int, int]) -> dict[str, _Carried]:
+    """What ``group`` moves over the network and within hosts, by the type of its collectives."""
+    links = [link for link in job.links if link.source in group.ranks and link.target in group.ranks]
+    carried = {}
+    for kind in {kind for name, kind, _ in job.calls.kinds if name == group.name}:
+        same = [link for link in links if link.type == kind]
+        far = [link for link in same if host_of[link.source] != host_of[link.target] and link.transport == NETWORK]
+        near = [link for link in same if host_of[link.source] == host_of[link.target]]
+        ends = [(max(link.size_mb for link in each), float(np.median([link.speed for link in each]))) if each
+                else (0.0, 0.0) for each in (far, near)]  # fmt: skip
+        carried[kind] = _Carried(*ends[0], *ends[1])
+    return carried
+
+
+def _longest(job: Job, group: Group, kind: str) -> float:
+    """How long the longer ones of the collectives of ``kind`` take that ``group`` makes, ms, once all ranks came."""
+    blame = job.blamed
+    kinds = np.array([(name, each) == (group.name, kind) for name, each, _ in blame.met.table.kinds] + [False])
+    took = blame.transfer[kinds[blame.met.kind[blame.meeting]]]
+    return float(np.median(took[took >= HALF * np.percentile(took, 90)])) / 1e6 if took.any() else 0.0
+
+
+def _beside_links(job: Job, kind: str, host_of: Mapping[int, int]) -> float:
+    """How many times as long as their links move data collectives of ``kind`` within one host take; 0 if unknown."""
+    times = []
+    for group in job.groups:
+        if len({host_of.get(rank, -1) for rank in group.ranks}) == 1 and len(group.ranks) > 1:
+            moved, took = _carried(job, group, host_of).get(kind), _longest(job, group, kind)
+            if moved is not None and moved.near and took:
+                times.append(took / moved.time(kind))
+    return max(float(np.median(times)), 1.0) if times else 0.0
+
+
+def _longer(
+    job: Job, spread: Sequence[Group], host_of: Mapping[int, int], times: float
+) -> dict[tuple[str, str], float]:
+    """How many times as long the groups that share a host now take if those ``spread`` do, by (group, type).
+
+    Of each group within a host there is one rank then, so that the ranks of other groups are on several. The network is
+    so many ``times`` as slow as a link. Transfers within hosts and between them go at once, which is the best of HCCL.
+    """
+    size, longer = len(spread[0].ranks), {}
+    for group in job.groups:
+        hosts = {host_of.get(rank, -1) for rank in group.ranks}
+        if len(hosts) > 1 or group.name in {each.name for each in spread} or -1 in hosts:
+            continue
+        count, here = len(group.ranks), max(len(job.hosts[min(hosts)].ranks) // size, 1)
+        if here >= count:
+            continue
+        for kind in {kind for name, kind, _ in job.calls.kinds if name == group.name}:
+            if is_exchange(kind):
+                longer[group.name, kind] = max((count - here) * times, 1.0)
+            else:
+                between = (1 - here / count) * times
+                longer[group.name, kind] = count / here * max(here > 1, between)
+    return longer

@@ -218,6 +218,60 @@ def test_a_tensor_group_over_two_hosts_costs_what_it_sends_over_the_network(near
     assert not [each for each in job_findings(Job(Path("job"), of_data)) if each.id == "GROUP.HOSTS"]
 
 
+def grouped_ranks(groups: Sequence[Sequence[int]], kind: str, links: Sequence[LinkUse], took: int, named: str = ""):
+    """Eight ranks on two hosts; in each of three steps those of each of ``groups`` meet ``took`` ns."""
+    ms, ranks = 1_000_000, []
+    for rank in range(8):
+        own = next(each for each in groups if rank in each)
+        calls = [
+            RecordedCall(f"{list(own)}", kind, f"{kind} {list(own)} {step}", str(step), step, start, start + took)
+            for step in range(3) for start in [EPOCH + step * 60 * ms + 20 * ms]
+        ]  # fmt: skip
+        ranks.append(
+            RankProfile(rank, Path(f"rank{rank}"), "trace", boot=EPOCH + rank // 4 * 10**12, counter=0,
+                        host_name=f"node{rank // 4}", calls=tuple(calls),
+                        links=tuple(each for each in links if each.source == rank),
+                        groups={named: tuple(own)} if named else {}, busy=Busy(*np.zeros((2, 0), np.int64)),
+                        steps=tuple(StepTime(str(step), 50 * ms, took, 0, 60 * ms) for step in range(3)))
+        )  # fmt: skip
+    return ranks
+
+
+def test_tokens_that_go_to_another_host_would_be_as_fast_as_the_links_within_one():
+    took, spread = 10_000_000, [[0, 2, 4, 6], [1, 3, 5, 7]]
+    links = [
+        LinkUse(rank, to, "RDMA" if far else "HCCS", "alltoallv", 80.0, 10.0 if far else 20.0)
+        for own in spread for rank in own for to in own if to != rank for far in [rank // 4 != to // 4]
+    ]  # fmt: skip
+    found = job_findings(Job(Path("job"), grouped_ranks(spread, "alltoallv", links, took)))
+    (told,) = (each for each in found if each.id == "GROUP.HOSTS")
+    assert words(told.title).startswith("the expert group of ranks 0, 2, 4 and 6 is spread over 2 hosts: ")
+    assert told.gain_ns == pytest.approx(3 * took / 2, rel=0.01)  # all at once: the slowest link is twice as fast
+    every = [[*range(8)]]  # more than a host has: some of them are always on another one
+    found = job_findings(Job(Path("job"), grouped_ranks(every, "alltoallv", links, took)))
+    assert not [each for each in found if each.id == "GROUP.HOSTS"]
+
+
+def test_what_other_groups_lose_where_those_of_tensors_move_into_a_host_is_deducted():
+    ms, took, spread = 1_000_000, 10_000_000, [[rank, rank + 4] for rank in range(4)]
+    links = [LinkUse(rank, (rank + 4) % 8, "RDMA", "allReduce", 100.0, 10.0) for rank in range(8)]
+    hosts = [range(4), range(4, 8)]
+    links += [LinkUse(a, b, "HCCS", "allReduce", 50.0, 20.0) for own in hosts for a in own for b in own if a != b]
+    tensor = grouped_ranks(spread, "allReduce", links, took, "tp")
+    data, gain = grouped_ranks(hosts, "allReduce", [], 5 * ms // 2), {}
+    for beside in (-10, 1):  # before them, or at the same time
+        ranks = []
+        for each, other in zip(tensor, data, strict=True):
+            later = [replace_link(call, start=call.start + beside * ms, end=call.end + beside * ms)
+                     for call in other.calls]  # fmt: skip
+            ranks.append(replace_link(each, calls=(*each.calls, *later)))
+        (told,) = (row for row in job_findings(Job(Path("job"), ranks)) if row.id == "GROUP.HOSTS")
+        gain[beside] = told.gain_ns
+    # Two of four ranks a host: twice as much over each of its links, and as much over the network at half the speed.
+    alone = 3 * (took - 100 * ms // 20)
+    assert gain[1] > gain[-10] == pytest.approx(alone - 3 * 5 * ms // 2, rel=0.02)
+
+
 def test_a_link_that_is_slow_now_and_then_is_no_slow_link():
     every = linked(4, speed(random.Random(1)))
     pair = [replace_link(use, calls=32, slow=12, slow_speed=1.7) for use in every if {use.source, use.target} == {0, 2}]
