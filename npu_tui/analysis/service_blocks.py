@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_timeline import Latencies, Room, ServiceTimeline
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 
 MANY = 1 << 40
@@ -52,14 +52,39 @@ def room_of(found: ServiceTimeline) -> Room:
     if away > max(_EXACT, EVEN * known) and rise <= LITTLE * away and falls:
         away, (block, spare), total = rise, sizes, tuple(int(low[0]) if len(low) else known for low in least)
         lost = tuple(_falls(steps.opened[mine], low) for mine, low in zip(of_engine, least, strict=True))
-    if away > _EXACT or (known and any(count != known for count in total)):
+    reserved = _reserved(found, whole, away)
+    if reserved:
+        away, block, spare, total = reserved
+    elif away > _EXACT or (known and any(count != known for count in total)):
         near = known and max((away, *(abs(count - known) for count in total))) <= EVEN * known
         block, spare, total = *((block, spare) if near else (_block(found), 0)), tuple(known for _ in engines)
     free = np.where(steps.free == UNKNOWN, MANY, steps.free)
     fewest = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
-    room = Room(block, spare, total, tuple(fewest), lost)
-    kept = [_ahead(found, number, room, _margin(found, number, room)) for number in engines]
+    room = Room(block, spare, total, tuple(fewest), lost, reserved=reserved is not None)
+    kept = [(0, _margin(found, number, room)) for number in engines]
+    if not reserved:
+        kept = [_ahead(found, number, room, margin) for number, (_, margin) in enumerate(kept)]
     return replace(room, ahead=tuple(ahead for ahead, _ in kept), margin=tuple(margin for _, margin in kept))
+
+
+def _reserved(found: ServiceTimeline, whole: Bools, away: float) -> tuple[float, int, int, tuple[int, ...]] | None:
+    """Blocks for longer answers that each request gets with its prompt: how exactly, of which size, how many, of which.
+
+    Those of prompts and so many more of each request leave the free ones, nearer than ``away`` of contexts.
+    """
+    steps, prompt, tried = found.steps, found.latencies.prompt[found.pair_rid].clip(0), []
+    mine, engine = np.flatnonzero(whole), steps.engine[whole]
+    if len(mine) < _FEWEST or np.ptp(steps.size[mine]) == 0:
+        return None
+    for block in _SIZES:
+        held = (steps.free + np.bincount(found.pair_step, -(-prompt // block), len(steps)))[mine]
+        spare = max(round(-float(np.polyfit(steps.size[mine], held, 1)[0])), 0)
+        total = [(held + spare * steps.size[mine])[engine == number] for number in range(len(found.engines))]
+        middle = tuple(round(float(np.median(of))) if len(of) else 0 for of in total)
+        off = np.concatenate([np.abs(of - usual) for of, usual in zip(total, middle, strict=True)])
+        tried.append((float(off.mean()), block, spare, middle))
+    best = min(tried)
+    return best if best[0] <= min(_EXACT, away) and best[2] > _MOST_SPARE else None
 
 
 def _falls(moment: I64, low: I64) -> tuple[tuple[int, int], ...]:

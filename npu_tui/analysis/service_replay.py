@@ -317,6 +317,10 @@ class _QueuedRequest(Struct, eq=False):
 
     def lacks(self, count: int, room: Room) -> int:
         """How many blocks it needs for ``count`` tokens more."""
+        if room.reserved:
+            if not self.blocks:
+                return int(room.blocks(self.context + max(count, self.prompt)))
+            return max(int(room.blocks(self.context + count)) - room.spare - self.blocks, 0)
         return max(int(room.blocks(self.context + count)) - self.blocks, 0)
 
     def restart(self, kept: bool) -> int:

@@ -49,7 +49,8 @@ class Room(Struct, frozen=True):
     """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs. Of the ``total`` of each engine,
     0 where it is unknown, ``margin`` stay free when a request is admitted, and for all that run those that ``ahead``
     tokens of their answers take. ``lost`` are the moments of each at which blocks turned out to be neither free nor of
-    a request, and how many more.
+    a request, and how many more. Where they are ``reserved`` a request has the spare ones for its answer, and takes no
+    other ones until these are used up.
     """
 
     block: int
@@ -58,6 +59,7 @@ class Room(Struct, frozen=True):
     margin: tuple[int, ...]
     lost: tuple[tuple[tuple[int, int], ...], ...] = ()
     ahead: tuple[int, ...] = ()
+    reserved: bool = False
 
     def blocks(self, tokens: Tokens) -> Tokens:
         """How many a request with a context of ``tokens`` holds."""

@@ -388,14 +388,15 @@ def kv(facts: ServiceFacts) -> Cause | None:
         ),
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         remedy, ("SERVICE.KV" if remedy is _more_blocks else f"service_{kind}",),
-        instead=None if remedy is _more_blocks or kind == "lost" else ("blocks", _more_blocks),
+        instead=("blocks", _more_blocks) if kind in ("answers", "head") else None,
     )  # fmt: skip
 
 
 def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str, int]] | None:
     """Why blocks are short where another thing than more of them gives half as much as these do, and how to mend it.
 
-    Blocks that are lost, a few long answers that hold them, or one that does not fit and holds those behind it up.
+    Blocks that are lost or reserved for longer answers, a few long answers that hold them, or one that does not fit and
+    holds those behind it up.
     """
     lat, rids = facts.latencies, facts.ttft.rids
     usual = int(np.median(lat.tokens[rids]))
@@ -404,6 +405,8 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
     long_words = {"count": len(long), "usual": usual, "longest": int(lat.tokens[rids].max())}
     big = biggest(facts)
     tried: list[tuple[str, Remedy, dict[str, int]]] = [("lost", _unlost, {})] if loses else []
+    if (room := facts.found.room).reserved:
+        tried.append(("reserved", _as_needed, long_words | {"reserved": room.spare * room.block, "spare": room.spare}))
     if 0 < len(long) <= len(rids) // 4:
         tried.append(("answers", partial(_answering, long, usual), long_words))
     if len(big):
@@ -437,6 +440,12 @@ def _answering(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
 
 def _more_blocks(model: ServiceModel) -> ServiceModel:
     return with_engines(model, blocks=MANY)
+
+
+def _as_needed(model: ServiceModel) -> ServiceModel:
+    """``model`` in which requests take blocks as their answers grow."""
+    engines = (replace(one, room=replace(one.room, spare=0, reserved=False)) for one in model.engines)
+    return replace(model, engines=tuple(engines))
 
 
 def _unlost(model: ServiceModel) -> ServiceModel:

@@ -54,6 +54,10 @@ def mean(service: Service, latency: str) -> float:
             "wait for the tokenizer, which works on 1 request at a time",
         ),
         (Service(ahead=200, blocks=100), {"blocks": 2000}, "ttft", "wait for blocks of the KV cache"),
+        (
+            _short(reserve=4096, blocks=330), {"reserve": 0}, "ttft",
+            "blocks that are reserved for longer answers",
+        ),
         (_short(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
         (_short(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
         (_short(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
