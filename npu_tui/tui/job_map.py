@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from rich.segment import Segment
@@ -235,6 +235,23 @@ def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
     return above + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))
 
 
+def _other_pictures(view: Overview, top: int, height: int) -> Iterator[WaterfallPicture]:
+    """The other collectives that fit whole between line ``top`` and ``height``, from the longest wait on."""
+    for other in view.others() if view.axis != "role" and top + _LEAST_FALL <= height else ():
+        bars = waterfall_picture(view, other, height)
+        if bars is None or top + len(bars.bars) + 1 > height:
+            return
+        yield bars
+        top += len(bars.bars) + 2
+
+
+def filled_lines(view: Overview, width: int, height: int) -> int:
+    """How many of ``height`` lines the pictures fill, with a blank line below all of them."""
+    shown = divided(height, *natural_lines(view, width))
+    top = sum(lines + 1 for lines in shown if lines)
+    return min(top + sum(len(bars.bars) + 2 for bars in _other_pictures(view, top, height)), height)
+
+
 _BESIDE_FROM = 150  # columns from which the arrivals in a step stand beside the heat map
 _BESIDE = 0.36
 _LEAST_FALL = 4
@@ -334,11 +351,8 @@ class JobMap(Drawing):
         if parts:
             draw_parts(say("ranks.shares.title"), parts_rows(view), grid.part(top, 0, parts, grid.width))
             top += parts + 1
-        for other in view.others() if view.axis != "role" and top + _LEAST_FALL <= grid.height else ():
-            bars = waterfall_picture(view, other, grid.height)
-            taken = len(bars.bars) + 1 if bars is not None else grid.height
-            if bars is None or top + taken > grid.height:
-                break
+        for bars in _other_pictures(view, top, grid.height):
+            taken = len(bars.bars) + 1
             draw_waterfall(bars, grid.part(top, 0, taken, grid.width))
             top += taken + 1
 

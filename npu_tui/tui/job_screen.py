@@ -23,7 +23,7 @@ from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where, asked
 from npu_tui.tui.film import JobFilm, film_asked, film_without
 from npu_tui.tui.footer import Place
 from npu_tui.tui.heads import JobHead
-from npu_tui.tui.job_map import JobMap, natural_lines
+from npu_tui.tui.job_map import JobMap, filled_lines, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
 from npu_tui.tui.job_tables import RARE_TABS, JobPanel, JobRow, counts, job_table
 from npu_tui.tui.keymap import elsewhere
@@ -66,7 +66,9 @@ class JobScreen(PanelScreen[JobMap]):
 
         With ``base`` the job is held against the one there.
         """
-        super().__init__(JobMap(terminal or Terminal(), self.fill, lambda: self.run_command("open")), JobPanel())
+        super().__init__(
+            JobMap(terminal or Terminal(), self.fill, lambda: self.run_command("open")), JobPanel(self._filled_above)
+        )
         self.path = path
         self._base = base
         self._traces = traces
@@ -74,7 +76,7 @@ class JobScreen(PanelScreen[JobMap]):
         self.view: Overview | None = None
         self.is_chosen = False
         self.is_whole = False
-        self._filled: tuple[object, ...] | None = None
+        self._told: tuple[object, ...] | None = None
         self._cached = cached
         self._owes_film = False
         """Whether the film was asked for before there were findings."""
@@ -154,7 +156,7 @@ class JobScreen(PanelScreen[JobMap]):
             self.panel.tab = "job_experts"
             if not self._has_map:
                 self.panel.grow("full")
-        self._filled = None
+        self._told = None
         if self.is_attached:
             self._begin()
             self.app.call_after_refresh(settle)  # the columns of the job stay
@@ -196,10 +198,19 @@ class JobScreen(PanelScreen[JobMap]):
             return
         self.head.show(view, size.width, size.height)
         rows, *others, parts = natural_lines(view, size.width)
-        head = sum(line.rows for line in self.head.lines)
-        above = head + rows + 1 + sum(lines + 1 for lines in others if lines)
+        above = self._head_rows + rows + 1 + sum(lines + 1 for lines in others if lines)
         self.panel.share(size.height, above, parts + 1 if parts else 0)
         self.drawing.changed()
+
+    @property
+    def _head_rows(self) -> int:
+        return sum(line.rows for line in self.head.lines)
+
+    def _filled_above(self, rows: int) -> int:
+        """How many of ``rows`` the head and the pictures fill."""
+        if self.view is None:
+            return rows
+        return (head := self._head_rows) + filled_lines(self.view, self.app.size.width, rows - head)
 
     def run_command(self, command: str) -> None:
         """Run a command and show what it leads to."""
@@ -223,9 +234,9 @@ class JobScreen(PanelScreen[JobMap]):
             return
         wanted = (view, panel.tab, view.scope, view.collective, tuple(view.marked))
         panel.show_tabs(counts(view), {})
-        if wanted != self._filled:
-            same = self._filled is not None and self._filled[1] == panel.tab and panel.has_focus_within
-            self._filled = wanted
+        if wanted != self._told:
+            same = self._told is not None and self._told[1] == panel.tab and panel.has_focus_within
+            self._told = wanted
             content = job_table(view, panel.tab)
             panel.show(replace(content, at=None) if same and isinstance(content, TabTable) else content)
 

@@ -51,10 +51,13 @@ class JobPanel(Panel):
     FIRST = "job_findings"
     SHOWN_FROM = 20
 
-    def __init__(self) -> None:
+    def __init__(self, filled: Callable[[int], int]) -> None:
+        """``filled`` says how many of so many rows the head and the pictures above it fill."""
         super().__init__()
         self.add_class("-hidden")
         self._counts = {tab: 0 for tab in JOB_KEYS if tab not in RARE_TABS}  # until the job is read
+        self._filled = filled
+        self._height = self._most = 0
 
     def share(self, height: int, above: int, more: int = 0) -> None:
         """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
@@ -63,7 +66,23 @@ class JobPanel(Panel):
         """
         least = next((rows for from_, rows in _USUAL if height >= from_), _LEAST)
         left = height - above - 1
-        self.fit(height, max(least, left - more if left - more >= least else left))
+        self._height, self._most = height, max(least, left - more if left - more >= least else left)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Leave the rows that a table does not need to the pictures, as far as they fill them."""
+        usual = self._most
+        if isinstance(self.content, TabTable) and self.table.size.width:
+            # The line of tabs and a blank row: a text has all the rows of its table but one.
+            needed = 2 + self._lines + self.table.rows_wanted(usual)
+            above = self._height - 1
+            usual = min(usual, above - self._filled(above - needed)) if needed < usual else usual
+        self.fit(self._height, usual)
+
+    def _show_note(self) -> None:
+        super()._show_note()
+        if self._height:
+            self._settle()
 
 
 class JobRow(TabRow, frozen=True):

@@ -182,6 +182,15 @@ class Rows(PlainTable):
         """The lines that the headings and all rows need."""
         return self.header_height + sum(self._heights)
 
+    def rows_wanted(self, most: int) -> int:
+        """The lines that the headings and all rows need where no text is cut; ``most`` where that is more."""
+        lines = self.header_height
+        for number in range(len(self._drawn)):
+            lines += len(self._lines_of(number)) if self._room else 1
+            if lines >= most:
+                return most
+        return lines
+
     def fill(
         self,
         headings: tuple[str, ...],

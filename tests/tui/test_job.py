@@ -129,6 +129,21 @@ async def test_without_the_panel_other_collectives_have_its_rows():
         assert blank <= len(screen.view.examined.source.ranks_of(screen.view.collective)) + 2
 
 
+async def test_pictures_have_the_rows_that_a_table_leaves():
+    async with overview(job_of(2), (200, 50)) as (screen, app):
+        await press(app)
+        shown = rows(app)
+        blank = next(back for back, line in enumerate(reversed(shown[:-1])) if line)
+        assert blank <= len(screen.view.examined.source.ranks_of(screen.view.collective)) + 2
+        assert len([line for line in shown if "of group" in line]) > 2
+        assert shown[49 - screen.panel.size.height + 1].split()[:2] == ["finding", "severity"]
+        before = screen.panel.size.height
+        await press(app, "7")
+        assert screen.panel.size.height > before
+        await press(app, "1")
+        assert screen.panel.size.height == before
+
+
 async def test_metric_axis_group_rank_and_collective_have_keys():
     async with overview(job_of(64)) as (screen, app):
         view = screen.view
