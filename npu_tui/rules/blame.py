@@ -25,7 +25,6 @@ SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
 COMPILE = "aclopCompileAndExecute"
 _GRAPH_KERNELS = 3
 """More kernels than this for a launch mean that graphs are launched."""
-Function = tuple[str, str]
 
 
 def compile_calls(facts: Facts) -> I64:

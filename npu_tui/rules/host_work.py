@@ -23,7 +23,7 @@ from npu_tui.analysis.calls import (
 from npu_tui.analysis.code_lines import user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.launches import Around, enqueue_of, launch_delays
-from npu_tui.analysis.limits import A_PART, ENOUGH, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES
+from npu_tui.analysis.limits import A_PART, ENOUGH, HALF, LITTLE, NAMED, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.analysis.owners import owners as owners_of
 from npu_tui.analysis.path import Owner, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
@@ -40,6 +40,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.cpu import stops, thief
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.functions import by_function
 from npu_tui.rules.inputs import (
     GARBAGE_COLLECTION,
     NOTHING,
@@ -293,7 +294,10 @@ def collector(facts: Facts) -> Draft | None:
 @once_per_device
 def host_work(facts: Facts) -> tuple[Draft, ...]:
     """Operations and frames of Python that launch nothing and hold up the launches after them, each by itself."""
-    drafts = [_work(facts, owner) for owner in _by_line(facts, works(facts)["HOST.WORK"])[:PLACES]]
+    found = works(facts)
+    silent = [owner for owner in found["HOST.PAUSE"] if not owner.name]
+    owners = by_function(facts, _by_line(facts, found["HOST.WORK"]), silent)
+    drafts = [_work(facts, owner) for owner in owners[:PLACES]]
     return tuple(draft for draft in drafts if draft is not None)
 
 
@@ -366,7 +370,10 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     change = owner.change or NO_CHANGE
     read = read_before(facts, owner, span_of(facts, change))
     sent = sent_after(facts, owner, span_of(facts, change)) if len(read) else read
-    copied = np.concatenate((read, sent))
+    own = np.concatenate([sent[:0], *(cut.items for cut in change.tasks if cut.keep == 0)])
+    own = own[facts.part.slices.copy[own]] if facts.part.slices is not None else own[:0]
+    form_of_copies = "_within" * bool(len(own)) or "_back" * bool(len(sent))
+    copied = np.unique(np.concatenate((read, sent, own)))
     removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
     change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
     cost = (facts.freed(facts.judged(change)) or 0) if in_time else cost_of(facts, change, removes)
@@ -386,14 +393,18 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
         sentences(
             message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
             message("finding.work.through", calls=through) if (through := _through(owner)) else "",
+            message("finding.work.most", name=short_call(owner.calls[0]))
+            if owner.calls and is_frame(owner.name) and owner.calls[0] != owner.name
+            else "",
             _frames_in(facts, change),
             message(
-                f"finding.work.copies{'_back' * bool(len(sent))}",
+                f"finding.work.copies{form_of_copies}",
                 time=length_of(facts.span_of(copied)) / facts.count,
                 unit=facts.unit,
             )
-            if len(copied)
+            if len(copied) and length_of(facts.span_of(copied)) >= LITTLE * cost
             else "",
+            message("finding.work.optimizer") if any(call.startswith(_OPTIMIZER) for call in owner.calls) else "",
             message("finding.work.compiles") if compiles else "",
         ),
         facts.longest(facts.outermost(owner.items), lambda item: message(f"finding.work.place{form}")),
@@ -409,6 +420,7 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     )
 
 
+_OPTIMIZER = "Optimizer.step#"
 _COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtime/jit)|torchair)[/.(]")
 """Frames of what compiles graphs and kernels at their first call, and again for inputs of other shapes."""
 

@@ -1,0 +1,158 @@
+"""Functions of the user with all that they do, host work, copies, kernels: one cause where nothing else is in them.
+
+A function is the deepest one that holds nearly all of what could go with it: those around it add nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line, user_lines
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import ALMOST_ALL, NOTABLE
+from npu_tui.analysis.path import Owner
+from npu_tui.analysis.replay import NO_CHANGE, Change, TaskCut
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import inside, length_of, without
+from npu_tui.trace.arrays import I64, Bools, BySlice
+
+Function = tuple[str, str]
+"""A file without its folders, which frames leave out and call stacks do not, and a function in it."""
+
+
+def function_of(line: CodeLine) -> Function:
+    """The function that ``line`` is in."""
+    return line.file.replace("\\", "/").rpartition("/")[2], line.function
+
+
+@once_per_device
+def _of_stacks(facts: Facts) -> list[tuple[Function, ...]]:
+    """The functions of the user in each call stack, the innermost first."""
+    return [tuple(map(function_of, user_lines(stack))) for stack in facts.trace.stacks]
+
+
+def stacks_of_launches(facts: Facts, items: I64) -> I64:
+    """The call stack of the operation that launched each of ``items`` of the device, -1 without one; (n,)."""
+    operation = operation_of(facts.trace, items)
+    stack = np.full(len(items), -1, np.int64)
+    stack[operation >= 0] = stack_of(facts.trace, operation[operation >= 0])
+    return stack
+
+
+def within(facts: Facts, function: Function, stack: I64) -> Bools:
+    """Which of the call stacks ``stack`` (-1: none) ``function`` is in; (n,)."""
+    return np.array([*(function in row for row in _of_stacks(facts)), False], np.bool_)[stack]
+
+
+def _begun_in(facts: Facts, function: Function, items: I64) -> Bools:
+    """Which of ``items`` were launched in frames of ``function``, as far as is known; (n,)."""
+    frames = facts.named(("python", "other"), lambda name: _is_of(name, function))
+    tasks = facts.tasks
+    if tasks is None or not len(frames):
+        return np.ones(len(items), np.bool_)
+    task = BySlice(tasks.item, np.arange(len(tasks.item))).of(items)
+    launched = np.where(task >= 0, tasks.launched[task], -1)
+    return (launched < 0) | inside(facts.span_of(frames), launched)
+
+
+def functions_around(facts: Facts, stack: int) -> tuple[Function, ...]:
+    """The functions of the user in a call stack, the innermost first."""
+    return _of_stacks(facts)[stack] if stack >= 0 else ()
+
+
+def deepest(functions: Sequence[Function], sizes: Sequence[float]) -> Function | None:
+    """The first of ``functions``, innermost first, that has nearly all of what the last one has; None of none."""
+    return next((each for each, size in zip(functions, sizes, strict=True) if size >= ALMOST_ALL * sizes[-1]), None)
+
+
+def by_function(facts: Facts, owners: Sequence[Owner], beside: Sequence[Owner]) -> list[Owner]:
+    """``owners`` of host work with those of one function as one, with the copies that it makes.
+
+    A function that launches kernels of a notable length, or collectives, does more than what the host is held up by.
+    What nothing records ``beside`` them in such a function is a part of it where it is less than they are.
+    """
+    device = facts.part.slices
+    if device is None or not len(facts.trace.stacks):
+        return list(owners)
+    copies = np.flatnonzero(device.copy & facts.window.holds(facts.trace.slices.start))
+    launched = [(items, stacks_of_launches(facts, items)) for items in (copies, facts.kernels, facts.collectives.item)]
+    known: dict[Function, float | None] = {}
+    around = {id(owner): _functions(owner) for owner in (*owners, *beside)}
+
+    def copied(function: Function) -> I64:
+        items, stack = launched[0]
+        return items[within(facts, function, stack)]
+
+    def inner(function: Function, rows: Sequence[Owner]) -> list[Owner]:
+        return [owner for owner in rows if function in around[id(owner)]]
+
+    def silent(function: Function) -> list[Owner]:
+        """What nothing records beside more that is recorded."""
+        found = inner(function, beside)
+        return found if sum(map(_work_of, found)) <= sum(map(_work_of, inner(function, owners))) else []
+
+    def size(function: Function) -> float | None:
+        """How much time could go with ``function``, ns; None where it does more than that."""
+        if function not in known:
+            time = sum(map(_work_of, inner(function, owners))) + sum(map(_work_of, silent(function)))
+            time += length_of(without(facts.span_of(copied(function)), facts.working))
+            kernels, collectives = (
+                items[within(facts, function, stack) | ((stack < 0) & _begun_in(facts, function, items))]
+                for items, stack in launched[1:]
+            )
+            more = len(collectives) or int(facts.length(kernels).sum()) > NOTABLE * time
+            known[function] = None if more else float(time)
+        return known[function]
+
+    rows: dict[Function | int, list[Owner]] = {}
+    for owner in owners:
+        chain: list[tuple[Function, float]] = []
+        for function in around[id(owner)]:
+            if (time := size(function)) is None:
+                break
+            chain.append((function, time))
+        place = deepest([function for function, _ in chain], [time for _, time in chain])
+        rows.setdefault(id(owner) if place is None else place, []).append(owner)
+    found = []
+    for key, own in rows.items():
+        if not isinstance(key, tuple) or (len(own) == 1 and _work_of(own[0]) >= (1 - NOTABLE) * (known[key] or 0)):
+            found += own
+        else:
+            found.append(_as_function(key, own, silent(key), copied(key)))
+    return found
+
+
+def _work_of(owner: Owner) -> int:
+    """How long the host works for ``owner``, on the path or not, ns."""
+    return sum(length_of(cut.span) for cut in (owner.change or NO_CHANGE).host)
+
+
+def _functions(owner: Owner) -> tuple[Function, ...]:
+    """The functions of the user around the work of ``owner``, the innermost first."""
+    lines = [owner.where, *map(user_line, owner.calls)]
+    return tuple(dict.fromkeys(function_of(line) for line in lines if line is not None))
+
+
+def _as_function(function: Function, owners: Sequence[Owner], beside: Sequence[Owner], copies: I64) -> Owner:
+    """All that ``owners`` do in ``function`` as one owner, with what is ``beside`` them and the ``copies`` it makes.
+
+    What it calls for most of that time stays the innermost of its calls.
+    """
+    first, change = owners[0], Change(tasks=(TaskCut(copies),)) if len(copies) else NO_CHANGE
+    for owner in (*owners, *beside):
+        change |= owner.change or NO_CHANGE
+    at = next((at for at, call in enumerate(first.calls) if _is_of(call, function)), None)
+    name, calls = (
+        (first.name, first.calls) if at is None else (first.calls[at], (*((first.name,) * (at > 0)), *first.calls[at:]))
+    )
+    where = first.where if at is None else user_line(name)
+    items = np.unique(np.concatenate([owner.items for owner in owners]))
+    on_path = sum(owner.on_path for owner in (*owners, *beside))
+    return replace(first, name=name, where=where, calls=calls, change=change, items=items, on_path=on_path)
+
+
+def _is_of(call: str, function: Function) -> bool:
+    return (line := user_line(call)) is not None and function_of(line) == function

@@ -1,0 +1,81 @@
+"""What a function does is one cause: its work on the host, its copies, its waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from by_hand import ByHand
+from measured import profile_at
+
+from npu_tui.rules.model import Finding
+from npu_tui.strings import words
+
+_STACK = "/app/offload.py(20): step;\r\n/app/train.py(9): train;"
+
+
+class Job:
+    """Steps whose host waits for their kernels before ``step`` of offload.py works; times in us."""
+
+    def __init__(self) -> None:
+        self.trace, self.at, self.links = ByHand(), 0.0, 0
+
+    def frame(self, name: str, begin: float) -> None:
+        """A frame of Python that ends now."""
+        self.trace.host(name, begin, self.at - begin, cat="python_function")
+
+    def run(self, op: str, kind: str, begin: float, length: float, stack: str, task: str = "AI_CORE") -> float:
+        """An operation that launches a task of the device at its end; when that ends."""
+        self.links += 1
+        self.trace.host(op, self.at, 8, args={"Call stack": stack})
+        begin = max(begin, self.at + 12)
+        self.trace.launch(kind, self.at + 2, begin, length, **{"Task Type": task})
+        for phase, time, pid, lane in (("s", self.at, 4001, 4001), ("f", begin, 3, 2)):
+            link = {"cat": "async_npu", "name": "async_npu", "id": str(self.links), "bp": "e", "ph": phase}
+            self.trace.events.append(link | {"pid": pid, "tid": lane, "ts": self.trace._ts(time)})
+        self.at += 10
+        return begin + length
+
+    def copy(self, free: float, length: float, waits: bool) -> float:
+        """A copy on the stream, for which the host may wait; when it ends."""
+        begin = self.at
+        free = self.run("aten::copy_", "MEMCPY_ASYNC", free, length, _STACK, "PCIE_DMA_SQE")
+        if waits:
+            self.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", self.at, free + 5 - self.at)
+            self.at = free + 6
+        self.frame("<built-in method copy_ of Tensor object>", begin)
+        return free
+
+    def step(self, number: int, free: float) -> float:
+        """Kernels, and an optimizer on the CPU in two parts with copies on both sides; when the device is done."""
+        begin = self.at
+        for _ in range(20):
+            free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 500, "/app/train.py(5): forward;")
+        called = self.at
+        for _ in range(2):
+            free = self.copy(free, 1500, waits=True)
+            since, self.at = self.at, self.at + 2000
+            self.frame("app/offload.py(40): update", since)
+            free = self.copy(free, 1000, waits=False)
+        self.frame("app/offload.py(12): step", called)
+        self.frame("app/train.py(9): train", begin)
+        self.at += 5
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
+
+def found(folder: Path) -> list[Finding]:
+    """The findings that count of four steps."""
+    job, free = Job(), 0.0
+    for number in range(4):
+        free = job.step(number, free)
+    path = job.trace.write(folder)
+    return [row for row in profile_at(path).findings.findings if row.severity not in ("info", "low")]
+
+
+def test_an_optimizer_on_the_cpu_is_one_cause_with_its_copies(tmp_path: Path) -> None:
+    lead, *others = found(tmp_path)
+    assert lead.id == "HOST.WORK"
+    assert words(lead.title).startswith("offload.py:12 in step() holds up the NPU")
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(2 * (1500 + 2000 + 1000), rel=0.05)
+    assert all(row.part_of == "HOST.WORK" for row in others if (row.gain_ns or 0) > 0.05 * lead.gain_ns)
