@@ -54,7 +54,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
-from npu_tui.trace.arrays import F64, I64, BySlice, in_groups, summed
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice, in_groups, summed
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.transfers import exchange_kernels
@@ -339,7 +339,7 @@ def exposed_of(facts: Facts, item: int) -> int:
 def data_sizes(facts: Facts) -> I64:
     """Bytes of the data of each collective; of many ranks each sends those of a sum twice; (n,)."""
     every = facts.collectives
-    times = np.where(is_for(facts, "shards"), 1, 2)
+    times = np.where(is_for(facts, "shards") | is_for(facts, "weights"), 1, 2)
     return np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0] // times)
 
 
@@ -366,12 +366,23 @@ def start_costs(facts: Facts) -> F64:
     return cost
 
 
+def small(facts: Facts) -> tuple[Draft, ...]:
+    """Reductions of gradients, and gathers of weights, that are so small that starting them costs."""
+    drafts = many_small(facts), _too_small(facts, is_for(facts, "weights"), "pieces", "gather_more")
+    return tuple(draft for draft in drafts if draft is not None)
+
+
 @once_per_device
 def many_small(facts: Facts) -> Draft | None:
     """Gradient reductions in so many buckets that starting them costs; larger buckets start less often."""
+    return _too_small(facts, is_for(facts, "gradients") | is_for(facts, "shards"), "buckets", "merge_buckets")
+
+
+def _too_small(facts: Facts, chosen: Bools, subject: str, advice: str) -> Draft | None:
+    """What starting so many of the ``chosen`` collectives costs beside that of as few as ``BUCKET`` needs."""
     trace, slices = facts.trace, facts.trace.slices
     every, items, start, size = facts.collectives, facts.collectives.item, start_costs(facts), data_sizes(facts)
-    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))
+    rows = np.flatnonzero(chosen & (size > 0))
     if not len(rows):
         return None
     size, start = size[rows], start[rows]
@@ -396,8 +407,9 @@ def many_small(facts: Facts) -> Draft | None:
     }  # fmt: skip
     return Draft(
         severity_of(facts.limits, share),
-        *about("buckets", **words),
+        *about(subject, **words),
         facts.longest(items[rows], lambda item: message("finding.buckets.place")),
+        advise(advice),
         removes=removes,
         change=change,
     )
@@ -478,10 +490,10 @@ RULES: tuple[Rule, ...] = (
         "COMM.SMALL",
         cls="communication",
         inputs=("device", "overlap"),
-        check=many_small,
+        check=small,
         thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("merge_buckets",),
-        gpu=("merge_buckets",),
+        advice=("merge_buckets", "gather_more"),
+        gpu=("merge_buckets", "gather_more"),
         pages=(pages.DDP,),
         change="""\
 -model = DistributedDataParallel(model, bucket_cap_mb=1)

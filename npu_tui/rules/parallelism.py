@@ -45,6 +45,8 @@ _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
 BUCKET = 25 * 2**20
 """Bytes of a bucket of gradients, as DistributedDataParallel makes them."""
 _MANY = 1_000_000  # where no gradient is recorded as accumulated: more than any model has
+_COUNT = 8
+"""Bytes of the longest number: SyncBatchNorm sends that of its rows along in the pass forward, and not backward."""
 _NOTABLE = 0.25
 """Of the sums of tensor parallelism at least this share stands behind a product: others stand behind its bias."""
 
@@ -284,11 +286,13 @@ def purposes(facts: Facts) -> I64:
             # With sequence parallelism the group gathers what its sums scatter.
             gathered = purpose == PURPOSES.index("weights")
             purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")
-    # What is summed as often, and as much, before the pass backward is none either: the statistics of a norm.
+    # What is summed as much before the pass backward is none either: the statistics of a norm, there with their count.
     size = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
-    like = lane.astype(np.int64) * (int(size.max(initial=0)) + 1) + size
-    others = like[summing & (purpose == PURPOSES.index("other"))]
-    purpose[summing & (purpose == PURPOSES.index("gradients")) & np.isin(like, others)] = PURPOSES.index("other")
+    like = lane.astype(np.int64) * (int(size.max(initial=0)) + _COUNT + 1) + size
+    others = np.unique(like[summing & (purpose == PURPOSES.index("other"))])
+    gradients = np.flatnonzero(summing & (purpose == PURPOSES.index("gradients")))
+    alike = np.searchsorted(others, like[gradients] + _COUNT, "right") > np.searchsorted(others, like[gradients])
+    purpose[gradients[alike]] = PURPOSES.index("other")
     return purpose
 
 

@@ -311,13 +311,26 @@ def embedded(job: Training, number: int) -> None:
 
 
 def statistics(job: Training, number: int) -> None:
-    """Sums of a few numbers behind each layer, in both passes: starting them takes nearly all of their time."""
+    """Sums of a few numbers behind each layer: starting them takes nearly all of their time. Forward of a count too."""
 
     def summed(job: Training, link: str) -> None:
-        job.run("BNTrainingReduce", 20, "512,512", op="aten::batch_norm", trained=link)
-        job.collective("hcom_allReduce_", 60, "FP32", 1000, moving=1)
+        forward = not link.startswith("<")
+        named = "aten::batch_norm" if forward else "SyncBatchNormBackward"
+        job.run("BNTrainingReduce", 20, "512,512", op=named, trained=link)
+        job.collective("hcom_allReduce_", 60, "FP32", 1000 + forward, moving=1)
 
     passes(job, number, summed)
+
+
+def sharded(job: Training, number: int) -> None:
+    """The weights of each layer, gathered in many small pieces before both passes of it."""
+    job.ranks = [0, 1]
+
+    def gathered(job: Training, link: str) -> None:
+        for _ in range(10):
+            job.collective("hcom_allGather_", 60, "FP16", 1000, moving=1)
+
+    passes(job, number, gathered)
 
 
 def linked(job: Training, speed: float, ranks: int = 4) -> None:
@@ -375,6 +388,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
         (statistics, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
+        (sharded, "COMM.SMALL", 79 * 59, "80 gathers of weights a step are too small: each takes 59.00 µs"),
         (accumulated, "COMM.NEEDLESS", 2 * 500, "reduced in every backward pass: 2 reductions"),
         (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
     ],
