@@ -233,6 +233,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         free: Bools = found.held[mine, column] == 0
         return free if free.any() else ~free
 
+    between = np.maximum(steps.cycle[mine, Cycle.bubble] - np.maximum(steps.start[mine] - closed, 0), 0)
     busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0) & usual(Cycle.bubble)
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     begun = found.pair_step[found.entries]
@@ -266,7 +267,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     return EngineModel(
         cost or fitted(work[mine][usual(Cycle.forward)], steps.forward[mine][usual(Cycle.forward)]),
         around_of(size, waits, steps.cycle[mine, Cycle.schedule], usual(Cycle.schedule)),
-        float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
+        float(between[busy].mean()) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))),
         around_of(size, steps.prompts[mine], steps.cycle[mine, Cycle.prepare], usual(Cycle.prepare)),
         (*line_of(size[usual(Cycle.sampling)], steps.cycle[mine, Cycle.sampling][usual(Cycle.sampling)]), 0.0),

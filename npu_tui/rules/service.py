@@ -40,6 +40,7 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
+from npu_tui.rules.service_host import shared, stops
 from npu_tui.rules.service_parts import (
     FEWEST_REQUESTS,
     as_usual,
@@ -513,7 +514,7 @@ SERVICE_RULES = (
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(bubble, Cycle.bubble), SHARE,
           advice=("SERVICE.BUBBLE", "service_between")),
     _rule(
-        "SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE,
+        "SERVICE.STALL", "request_wait_latency", lambda facts: stops(facts) or stall(facts), SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
                 "service_stall_timer", "service_stall_quota"),
     ),
@@ -532,6 +533,7 @@ SERVICE_RULES = (
         part("output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0),
              TTFT.output, TPOT.output, least=NOTABLE), SHARE,
     ),
+    _rule("SERVICE.HOST", "gil_lock_preemption", shared, SHARE),
     _rule("SERVICE.STOP", "service_vs_model_performance_gap", stop, advice=("SERVICE.STOP",)),
     _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),

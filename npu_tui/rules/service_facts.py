@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,11 @@ from npu_tui.analysis.service_cost import (
     sampling_of,
     slower_since,
 )
+from npu_tui.analysis.service_host import Stops, stops_of
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
+from npu_tui.analysis.service_within import freed, taken_out
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
 from npu_tui.trace.arrays import I64
@@ -60,6 +63,8 @@ class Cause(Struct, frozen=True):
     advice: tuple[str, ...] = ()
     feeds: bool = False
     """Whether it takes the longer, the more requests wait: what shortens the queue hides it, and comes after it."""
+    root: bool = False
+    """Whether others are longer because of it: they count by what they take besides."""
     hint: Said = ""
     """What may be lost, though nothing tells that anything is; empty where something does."""
     likely: bool = False
@@ -192,8 +197,8 @@ class ServiceFacts:
 
     @once
     def sampling(self) -> Sampling | None:
-        """What sampling grows with, where that is more than the size of the batch."""
-        return sampling_of(self.found)
+        """What sampling grows with, where that is more than the size of the batch and no moment stops the host."""
+        return None if self.stops else sampling_of(self.found)
 
     @once
     def tokenizing(self) -> tuple[I64, I64, I64]:
@@ -255,11 +260,28 @@ class ServiceFacts:
             for name in (best, *own, *others)
         ]
 
+    def freed(self, time: I64) -> Remedy | None:
+        """A remedy that takes ``time`` out of each part of the cycle of steps, (steps, 7); None without a replay."""
+        if self.model is None:
+            return None
+        other = ServiceFacts(freed(self.found, time), self.limits).built
+        return None if other is None else partial(taken_out, self.model, other)
+
+    @once
+    def stops(self) -> Stops | None:
+        """When the host stands still in every period."""
+        return stops_of(self.found, self.tokenizing[1])
+
+    @property
+    def built(self) -> ServiceModel | None:
+        """The model of the service, whether it comes out as recorded or not."""
+        jump = None if self.slower else self.jump
+        return model_of(self.found, self.slower, self.holds, jump, self.filled, self.sampling, self.floor)
+
     @once
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
         """The model of the service, and the figures that come out as recorded; None where none does."""
-        jump = None if self.slower else self.jump
-        model = model_of(self.found, self.slower, self.holds, jump, self.filled, self.sampling, self.floor)
+        model = self.built
         if model is None:
             return None
         found = model, self._faithful(model)

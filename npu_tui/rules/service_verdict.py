@@ -136,7 +136,13 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))
     others = [cause for _, _, cause in weighed]
     weighed = [
-        (_on_top(facts, weight, cause, others) if rule.id == "SERVICE.QUEUE" else weight, rule, cause)
+        (
+            _besides(
+                facts, _on_top(facts, weight, cause, others) if rule.id == "SERVICE.QUEUE" else weight, cause, others
+            ),
+            rule,
+            cause,
+        )
         for weight, rule, cause in weighed
     ]
     weighed.sort(key=lambda one: (-one[0], not one[2].likely, -_would_gain(facts, one[2]) if one[2].hint else 0.0))
@@ -166,6 +172,15 @@ def _on_top(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause])
             both = facts.after(other.remedy, one.remedy)
             weight = weight if both is None else min(weight, facts.better(other.after, both))
             weight = min(weight, HALF * facts.better(facts.figures, other.after)) if other.feeds else weight
+    return weight
+
+
+def _besides(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause]) -> float:
+    """The ``weight`` left to ``one`` once what lengthens it, and other parts too, is mended."""
+    for other in others:
+        if other.root and other is not one and one.after is not None and other.remedy and other.after and one.remedy:
+            both = facts.after(other.remedy, one.remedy)
+            weight = weight if both is None else min(weight, facts.better(other.after, both))
     return weight
 
 

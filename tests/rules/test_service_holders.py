@@ -58,6 +58,8 @@ def mean(service: Service, latency: str) -> float:
             _short(reserve=4096, blocks=330), {"reserve": 0}, "ttft",
             "blocks that are reserved for longer answers",
         ),
+        (_short(lock=250, schedule=MS, per_text=6 * US), {"lock": 0}, "tpot", "Each open request slows all that"),
+        (_short(quota=55 * MS), {"quota": 0}, "tpot", "The host stops until the same moment of every 100.0 ms"),
         (_short(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
         (_short(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
         (_short(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
