@@ -21,6 +21,7 @@ from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
+from npu_tui.jobs.roots import root_of, rooted
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, sentences, severity_of
 from npu_tui.strings import words
@@ -318,6 +319,8 @@ def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
         args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
         code = "again" if told else "detail" if found is None else "detail_more"
         detail = message("list.sentences", parts=[message(f"job.alike.{code}", **args), *row.advice])
+        if row.title.code == "finding.needless.sent.title" and (root := root_of(job)):
+            title, detail = rooted(root, what, gain / job.length, held)
         ranks = tuple(profile.rank for profile in examined)
         told.append(Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain,
                             unit="run", ranks=ranks))  # fmt: skip
