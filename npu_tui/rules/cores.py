@@ -6,7 +6,7 @@ import numpy as np
 
 from npu_tui.analysis.kernels import KernelTable, is_half, matrix_flops
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import BEST_PERCENTILE, NEARLY_ALL, Threshold
+from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, EVEN, HALF, NEARLY_ALL, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.compute import CUBE, lines_by
@@ -111,15 +111,34 @@ def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
     clock comes from kernels with few blocks, which have a core for each block. Without cycles the largest Block Dim
     counts.
     """
+    rates, clocks = _rates(table, rows, prefix)
+    if len(rates):
+        return round(float(rates.max() / np.percentile(clocks, BEST_PERCENTILE, method="higher")))
+    single = table.block_dim[rows & (table.block_dim <= _MOST_CORES)]
+    return int(single.max(initial=0))
+
+
+def _rates(table: KernelTable, rows: Bools, prefix: str) -> tuple[F64, F64]:
+    """Cycles a us of the kernels in ``rows`` that are long enough to tell, and those of each of their blocks; (m,)."""
     cycles = table.measured(f"{prefix}_total_cycles")
     time = table.measured("aicore_time_us" if prefix == "aic" else "aiv_time_us")
     known = rows & (cycles > 0) & (time >= _LONG_US)
-    if known.any():
-        rates = cycles[known] / time[known]  # blocks that end early have less than the clock, later rounds have less
-        clock = float(np.percentile(rates / table.block_dim[known], BEST_PERCENTILE, method="higher"))
-        return round(float(rates.max()) / clock)
-    single = table.block_dim[rows & (table.block_dim <= _MOST_CORES)]
-    return int(single.max(initial=0))
+    rates = cycles[known] / time[known]  # blocks that end early have less than the clock, later rounds have less
+    return rates, rates / table.block_dim[known]
+
+
+def counted_clock(facts: Facts) -> float | None:
+    """The clock by which the profiler turned cycles of cube cores into times, MHz; None where they do not agree on one.
+
+    It is the one of the device's info.json, which cores have where nothing holds them back.
+    """
+    table = facts.kernel_table
+    _, clocks = _rates(table, _on(table, _CUBE) & (table.block_dim > 0), "aic")
+    if len(clocks) < ENOUGH:
+        return None
+    clock = float(np.percentile(clocks, BEST_PERCENTILE, method="higher"))
+    agree = np.count_nonzero(np.abs(clocks - clock) <= EVEN * clock)
+    return clock if agree >= HALF * len(clocks) else None
 
 
 MTE2_CUBE = Threshold("mte2_cube", 0.95)

@@ -23,6 +23,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
+from npu_tui.rules.cores import counted_clock, reading
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span
 from npu_tui.rules.kernels import cheaper_kernels
@@ -172,36 +173,51 @@ FREQUENCY_DROP = Threshold("frequency_drop", 0.05)
 
 
 def frequency(facts: Facts) -> Draft | None:
-    """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
+    """The AI cores run below their full clock while they compute.
+
+    Full is the highest clock that is recorded, or the one by which the profiler counts cycles. What waits for memory
+    does not follow the clock.
+    """
     kernels = facts.kernels
     length, ends = facts.length(kernels), facts.trace.slices.end[kernels]
     keep = np.ones(len(kernels))
-    for full, clock in facts.trace.counters.at(CORE_CLOCK, ends):
-        keep = np.minimum(keep, clock / full)
-    lost = (1 - keep) * length
-    drop = float(lost.sum() / max(length.sum(), 1))
+    counted, told, top = counted_clock(facts), 0.0, 0.0
+    for highest, clock in facts.trace.counters.at(CORE_CLOCK, ends):
+        full = highest
+        if counted is not None and counted > (1 + EVEN) * highest:
+            full = told = counted
+        keep, top = np.minimum(keep, clock / full), max(top, full)
+    drop = float(((1 - keep) * length).sum() / max(length.sum(), 1))
+    table = facts.kernel_table
+    lost = (1 - keep) * length * ~np.isin(kernels, table.item[reading(facts) & (table.item >= 0)])
     if drop < facts.limits[FREQUENCY_DROP]:
         return None
     clocks, level = np.unique(keep, return_inverse=True)
     slow = slowed(facts, np.where(keep < 1, level + 1, 0))
     items, known = kernels[keep < 1], 2 * slow.known >= int(length[keep < 1].sum())
     excess = slow.excess if known else round(lost.sum())
+    follows = lost > 0
     cuts = (
-        slow.cuts if known else tuple(TaskCut(kernels[keep == clock], clock) for clock in clocks[clocks < 1].tolist())
+        slow.cuts
+        if known
+        else tuple(TaskCut(kernels[follows & (keep == clock)], clock) for clock in clocks[clocks < 1].tolist())
     )
     words = {"drop": drop, "count": len(items), "all": len(kernels), "time": excess}
+    words |= {"full": round(top), "mhz": round((1 - drop) * top)}
     share = facts.share(excess)
     return Draft(
         severity_of(facts.limits, share) if share >= facts.limits[SYNC_SHARE] else "info",
         message("finding.frequency.title", **words),
         sentences(
             message("finding.frequency.detail", **words),
+            message("finding.frequency.counted", clock=round(told)) if told else "",
             message(f"finding.frequency.{'equals' if known else 'bound'}", **words),
         ),
         facts.longest(items, lambda item: message("finding.frequency.place"), 5),
         removes=shortened_ends(facts, cuts),
         change=Change(tasks=cuts),
-        confidence="high" if known else "low",
+        confidence="high" if known else "medium" if told else "low",
+        anywhere=True,
     )
 
 

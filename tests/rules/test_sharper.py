@@ -74,6 +74,26 @@ def test_a_constant_clock_is_the_full_clock() -> None:
     assert check("FREQ", facts_of(found)) is None
 
 
+@pytest.mark.parametrize(("counted", "drop"), [(1_800, 1 - 1_200 / 1_800), (1_200, None)])
+def test_a_clock_that_is_held_down_is_below_the_one_that_cycles_are_counted_by(
+    counted: int, drop: float | None
+) -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    counters = found.trace.counters
+    for series in counters.series:
+        if series.name == "AI Core Freq":
+            counters.value[counters.offset[series.index] : counters.offset[series.index + 1]] = 1_200.0
+    cells = {"Name": "k", "Type": "MatMulV2", "Accelerator Core": "AI_CORE", "Duration(us)": "100", "Block Dim": "20"}
+    cells |= {"aicore_time(us)": "95", "aic_total_cycles": str(95 * counted * 20)}
+    draft = check("FREQ", facts_of(found, kernels=[cells] * 8))
+    assert (draft is None) == (drop is None)
+    if drop is not None:
+        assert isinstance(draft, Draft)
+        assert draft.title.args["drop"] == pytest.approx(drop)
+        assert "at 1,800 MHz, a clock that is never reached" in words(draft.detail)
+        assert draft.anywhere
+
+
 def test_kernels_at_the_idle_clock_are_slow() -> None:
     draft = check(
         "FREQ",
