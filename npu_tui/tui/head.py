@@ -29,7 +29,7 @@ from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
+from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened, wrapped
 from npu_tui.tui.loading import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session, kept
 from npu_tui.tui.terminal.frames import ALERT, class_colour
@@ -164,7 +164,7 @@ class Head(HeadLines):
             bars = [step_line(traces[index], times, step, at, size.width - 2) or device_line(times, step, at)]
         self.facts.fill([_fitting_parts(line, size.width - 2) for line in bars if line is not None])
         if anew or place[:4] != before[:4]:
-            self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
+            self.headline.fill(_headline_rows(session, index, not any(bars), size.width - 2))
             self._show_verdict(session, index, size, verdict_lines(size.height, with_panel), gone)
 
     def _show_verdict(self, session: Session, index: int, size: Size, most: int, gone: Text | None) -> None:
@@ -398,8 +398,7 @@ def _fitting_parts(line: Text, width: int) -> Text:
 
 
 _GAP = "  │  "
-_THREAD = (88, 64, 40)
-"""Cells that are left of what the job says, where there is no room for all of it."""
+_THREAD = 2  # lines of what the job says and of the rank, where one is too short for all of it
 _LEAST_PATH = 12
 _EVERYWHERE = frozenset({"ASCEND_PROFILER_OUTPUT", "trace_view.json", "trace_view.json.gz"})
 
@@ -414,9 +413,6 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     devices = profile.dispatch
     rank = say("header.no_rank") if len(devices) < 2 else say("header.devices", count=len(devices))
     parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
-    if session.thread:
-        told = say("header.from_job", title=session.thread)
-        parts.append([Text(shortened(told, most)) for most in (cell_count(told), *_THREAD)])
     if trace in session.findings:  # what the rules have read needs no more reading
         parts += _chip_and_steps(profile)
     if (about := subject_of(shown).about(shown)) is not None:
@@ -465,9 +461,23 @@ def profile_name(path: str) -> str:
     return "/".join(folders)
 
 
-def _fitted(parts: list[list[Text]], width: int) -> Text:
-    """As many ``parts`` of the headline as fit into ``width`` cells; the path is cut in front."""
-    line = Text(no_wrap=True, end="")
+def _headline_rows(session: Session, trace: int, with_shares: bool, width: int) -> list[Text]:
+    """The headline in one line, in two where that is too short for what the job says of the rank."""
+    parts = headline(session, trace, with_shares)
+    if session.thread is None:
+        return [_fitted(parts, width)]
+    rank = parts[0][0]
+    told = f"{rank.plain}{_GAP}{say('header.from_job', title=session.thread)}"
+    lines = wrapped(told, width)
+    lines[_THREAD - 1 :] = [shortened(" ".join(lines[_THREAD - 1 :]), width)] if lines[_THREAD - 1 :] else []
+    rows = [Text(line, no_wrap=True, end="") for line in lines]
+    rows[0].stylize(rank.style, 0, len(rank.plain))
+    return [*rows[:-1], _fitted(parts[1:], width, rows[-1])]
+
+
+def _fitted(parts: list[list[Text]], width: int, begun: Text | None = None) -> Text:
+    """As many ``parts`` of the headline as fit into ``width`` cells after what is ``begun``; the path is cut ahead."""
+    line = Text(no_wrap=True, end="") if begun is None else begun
     for forms in parts[:-1]:
         gap = _GAP if line.plain else ""
         part = next((form for form in forms if form.cell_len <= width - line.cell_len - len(gap)), None)

@@ -17,6 +17,7 @@ from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
+from npu_tui.output.job_report import verdict
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where, asked
@@ -325,8 +326,9 @@ class JobScreen(PanelScreen[JobMap]):
         openings = [opening_of(paths[rank], self._cached) for rank in ranks]
         shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
         begun = view.begun if list(ranks) == [view.rank] and follow is None else None
-        about = [row.title for row in view.report.findings if set(ranks) & set(row.ranks)]
-        thread = next(iter(about), view.report.verdict[0])
+        whole = view.whole
+        about = (finding.title for finding in whole.findings if set(ranks) & set(finding.ranks))
+        thread = next(about, None) or verdict(whole.job, whole.findings)
         make = (
             partial(against, view.job, ranks)
             if compared

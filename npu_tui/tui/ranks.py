@@ -16,7 +16,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import LateRank, Timelines, running_at
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import whole_quarters
 from npu_tui.trace.text import brief, duration_text, printable
@@ -212,7 +212,7 @@ def ranks_session(
     followed: int | None,
     profiles: Sequence[Profile],
     begun: int | None = None,
-    thread: str = "",
+    thread: Message | None = None,
 ) -> Session:
     """The ``profiles`` of ``ranks`` on one clock, with the collective ``shown`` selected in the first of them.
 

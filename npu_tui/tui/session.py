@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import EVENT_NS
 from npu_tui.trace.text import EventAxis, printable, read_in
@@ -158,7 +159,7 @@ class Session(Struct):
     whole: bool = True
     picture: ComparisonPicture | None = None
     job: Timelines | None = None
-    thread: str = ""
+    thread: Message | None = None
     goal: Selected | None = None
     film: Film | None = None
     _examining: dict[int, str] = {}

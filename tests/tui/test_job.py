@@ -24,7 +24,7 @@ from npu_tui.jobs.model import Layout
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import opening_of
 from npu_tui.output.job_whatif import job_whatif
-from npu_tui.strings import say, speaking
+from npu_tui.strings import say, speaking, words
 from npu_tui.subjects import subject_at
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.app import NpuTui
@@ -236,6 +236,26 @@ async def test_a_host_that_no_file_names_has_no_name():
         assert "hosts unknown" in text
         assert "waits for 5" in text
         assert not re.search(r"host\d", text)
+
+
+async def test_what_the_job_says_of_a_rank_stays_whole_in_every_language():
+    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
+    app = NpuTui(job=screen)
+    with speaking("en"):
+        async with app.run_test(size=(80, 24)):
+            await until(lambda: screen.is_whole)
+            await press(app, "enter")
+            await until(lambda: isinstance(app.screen, MainScreen))
+            await press(app)
+            said = []
+            for language in ("en", "zh"):
+                await press(app, *f":{language}", "enter")
+                # What its own profile says, after the figures, stands in the verdict below.
+                told = re.split("[;；]", words(screen.view.whole.findings[0].title))[0]
+                assert f"J ← {told}".replace(" ", "") in "".join(rows(app)[:2]).replace(" ", "")
+                said.append(told)
+            assert "rank 1 is slow" in said[0]
+            assert "慢" in said[1]
 
 
 def renamed(calls):
