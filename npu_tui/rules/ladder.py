@@ -514,28 +514,24 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     if rung.idle and round((rung.gain or 0) / facts.count) == 0:
         return [message("finding.outlook.idle")]
     if rung.idle:
-        return [message("finding.outlook.step", gain=(rung.gain or 0) / facts.count, unit=facts.unit)]
+        gain = (rung.gain or 0) / facts.count
+        return [message("finding.outlook.step", saved=message("finding.saved", gain=gain, unit=facts.unit))]
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:
         return [message("finding.outlook.part", wholes=list(rung.part_of))]
-    parts = []
+    word = "step"
     if rung.held or rung.gain < 0.99 * rung.own:
-        word = f"finding.outlook.{'held' if rung.held else 'rest'}{'_many' if above > 1 else ''}"
-        parts.append(message(word, above=above, gain=rung.gain / facts.count, unit=facts.unit))
-    else:
-        parts.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
-    time = length_of(rung.candidate.span)
-    if rung.gain < ALMOST_ALL * time and not rung.held:
-        parts.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
+        word = f"{'held' if rung.held else 'rest'}{'_many' if above > 1 else ''}"
+    gain = rung.gain / facts.count
+    saved = message("finding.saved", gain=gain, unit=facts.unit)
+    if facts.whole_steps:
+        after = facts.step_ns - rung.removed / facts.count
+        before, after = (max(length, 0) for length in (after + gain, after))
+        saved = message("finding.saved.of", gain=gain, unit=facts.unit, before=before, after=after)
+    parts = [message(f"finding.outlook.{word}", above=above, saved=saved)]
     if rung.gain == rung.removed and facts.replay is None:
         parts.append(message("finding.outlook.intervals"))
-    if not facts.whole_steps:
-        return parts
-    step = max(facts.step_ns - rung.removed / facts.count, 0)
-    parts.append(
-        message("finding.outlook.next", unit=facts.unit, step=step, following=following.candidate.rule.id)
-        if following
-        else message("finding.outlook.last", unit=facts.unit, step=step)
-    )
+    if facts.whole_steps and following:
+        parts.append(message("finding.outlook.next", following=following.candidate.rule.id))
     return parts

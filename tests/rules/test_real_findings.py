@@ -35,7 +35,7 @@ def test_no_false_alarm(real: Sample) -> None:
 
 
 def test_the_late_rank_leads(level1: Sample) -> None:
-    gain, lost, _, after, then = LADDER[level1.name]
+    gain, lost, whole, after, then = LADDER[level1.name]
     found = findings_of(level1.trace)
     first, second = found.findings[:2]
     assert (first.id, first.cls, first.severity, ms(first.gain_ns)) == ("COMM.STRAGGLER", "communication", "high", gain)
@@ -46,6 +46,12 @@ def test_the_late_rank_leads(level1: Sample) -> None:
         lost,
     )
     assert (ms(first.step_after_ns), ms(second.step_after_ns)) == (after, then)
+    told = [re.findall(r"\(([\d.]+) ms → ([\d.]+) ms\)", words(row.detail)) for row in (first, second)]
+    # The lengths before and after each, once: of what remains nothing else is told in other words.
+    assert [[tuple(round(float(length), 1) for length in pair) for pair in row] for row in told] == [
+        [(whole, after)],
+        [(after, then)],
+    ]
     assert words(first.title).startswith("Rank 5 is late")
     assert "ranks 0–4, 6 and 7 were there" in words(first.detail)
     assert "After the last arrival the transfers take 4." in words(first.detail)
