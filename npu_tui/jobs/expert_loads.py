@@ -25,7 +25,7 @@ class LayerLoad(Struct, frozen=True):
     """One MoE layer over the whole job, ns: the time of its products on the ``mean`` rank and on the ``slowest``.
 
     ``slowest`` is the rank that is waited for longest in its ``passes``, ``most`` its time. ``uneven`` is the sum of
-    the longest times over that of the means, ``cost`` how long the group that waits longest waits for the load of its
+    the longest loads over that of the means, ``cost`` how long the group that waits longest waits for the load of its
     slowest ranks; ``by_rank`` of that what each rank (a place in ``Job.ranks``) is waited for.
     """
 
@@ -48,7 +48,7 @@ def layer_loads(job: Job) -> list[LayerLoad]:
     codes = {name: number for number, name in enumerate(dict.fromkeys(names))}
     group_of = np.array([codes[name] for name in names], np.int64)[job.blamed.met.kind[job.blamed.meeting]]
     loads, longest = [], np.zeros(len(balance.cost), np.int64)
-    np.maximum.at(longest, balance.row, balance.work)
+    np.maximum.at(longest, balance.row, balance.load)
     for layer in balance.layers:
         own = balance.layer == layer
         rows = np.unique(balance.row[own])

@@ -28,11 +28,12 @@ class Balance(Struct, frozen=True, eq=False):
 
     ``rank`` is a place in ``Job.ranks``, ``row`` the exchange in ``Job.blamed``, ``arrival`` the rank's one in it,
     ``sent`` its arrival in the exchange before the products, -1 where no other rank is known in that.
-    ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``beside`` that of kernels
-    between the exchanges, ``tokens`` their rows (-1: unknown). ``less`` is what of the work is above the mean of the
-    group by its load, not by its device or host; negative below it. ``mean`` work, how much later each exchange begins
-    (``cost``), who computes longest (``slowest``) and which share of what most tokens take is above the mean
-    (``spare``) are of the exchanges, (m,). ``padded``: all ranks compute equally many rows in all of them.
+    ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``load`` as far as their
+    rows explain it, ``beside`` the time of kernels between the exchanges, ``tokens`` the rows (-1: unknown). ``less``
+    is what of the work is above the mean of the group by its load, not by its device or host; negative below it.
+    ``mean`` work, how much later each exchange begins (``cost``), whose load is longest (``slowest``) and which share
+    of what most tokens take is above the mean (``spare``) are of the exchanges, (m,). ``padded``: all ranks compute
+    equally many rows in all of them.
     """
 
     rank: I64
@@ -41,6 +42,7 @@ class Balance(Struct, frozen=True, eq=False):
     sent: I64
     layer: I64
     work: I64
+    load: I64
     beside: I64
     tokens: I64
     start: I64
@@ -70,6 +72,10 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     count = np.bincount(row, minlength=len(blamed))
     fair = work / pace[rank]
     mean = np.bincount(row, fair, len(blamed)) / np.maximum(count, 1)
+    known = bool((tokens >= 0).all())
+    padded = known and len(np.unique(tokens)) == 1
+    if known and not padded:  # a buffer of one size may hold more tokens of one rank
+        fair = mean[row] + _by_rows(fair - mean[row], mean[row], tokens, row, count)
     less = np.where(count[row] > 1, (fair - mean[row]) * pace[rank], 0.0)
     # Activations and permutations between the products grow with them: as much as they did in all passes.
     others = beside - (np.bincount(row, beside, len(blamed)) / np.maximum(count, 1))[row]
@@ -85,16 +91,43 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     np.maximum.at(come, blamed.row[~blamed.at_most], start[~blamed.at_most])
     some = count > 1
     sooner[some] = np.maximum(blamed.come - come, 0)[some]
-    order = np.lexsort((work, row))
+    order = np.lexsort((fair, row))
     slowest = np.full(len(blamed), -1)
     slowest[row[order]] = rank[order]
-    padded = bool((tokens >= 0).all()) and len(np.unique(tokens)) == 1
     times = np.bincount(row, work, len(blamed)) / np.maximum(count, 1)
-    load, most = tokens if (tokens >= 0).all() else fair, np.ones(len(blamed))
-    np.maximum.at(most, row, load)
-    spare = np.where(some, 1 - np.bincount(row, load, len(blamed)) / np.maximum(count, 1) / most, 0.0)
-    columns = rank, row, arrival, sent, layer, work, beside, tokens, begun, end, even, times, sooner, slowest, spare
+    held, most = tokens if known else fair, np.ones(len(blamed))
+    np.maximum.at(most, row, held)
+    spare = np.where(some, 1 - np.bincount(row, held, len(blamed)) / np.maximum(count, 1) / most, 0.0)
+    load = np.rint(fair * pace[rank]).astype(np.int64)
+    columns = (
+        rank,
+        row,
+        arrival,
+        sent,
+        layer,
+        work,
+        load,
+        beside,
+        tokens,
+        begun,
+        end,
+        even,
+        times,
+        sooner,
+        slowest,
+        spare,
+    )
     return Balance(*columns, padded)
+
+
+def _by_rows(more: F64, usual: F64, tokens: I64, row: I64, count: I64) -> F64:
+    """What of each time ``more`` than the ``usual`` one of its exchange its rows explain, ns; negative below it; (n,).
+
+    Equal products take now a little more, now a little less: that is no load.
+    """
+    rows = np.bincount(row, tokens, len(count)) / np.maximum(count, 1)
+    share = (tokens / np.maximum(rows[row], 1) - 1) * usual
+    return np.asarray(np.where(more * share > 0, np.sign(more) * np.minimum(np.abs(more), np.abs(share)), 0.0))
 
 
 def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:

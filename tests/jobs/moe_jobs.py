@@ -66,6 +66,8 @@ class Shape:
     """Whether there is a trace; without one kernel_details.csv and communication.json tell all."""
     reduces: bool = False
     """Whether gradients are reduced while experts compute."""
+    differ: float = 0.005
+    """Standard deviation of the times of equal products, as a share of them."""
 
 
 @dataclass
@@ -172,7 +174,7 @@ def simulate(situation: str, shape: Shape, seed: int, folder: Path) -> tuple[Job
         there = group == number
         load.tokens[:, :, there] *= 4096 / load.tokens[:, :, there].mean(axis=2, keepdims=True)
     load.tokens = np.rint(load.tokens)
-    load.experts = EXPERTS * load.tokens / 4096 * draw.normal(1, 0.005, size)
+    load.experts = EXPERTS * load.tokens / 4096 * draw.normal(1, shape.differ, size)
     logs: list[list[Any]] = [[] for _ in range(shape.world)]
     ends = _run(shape, load, load.experts, logs)
     even = load.experts.copy()

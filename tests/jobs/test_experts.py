@@ -215,6 +215,12 @@ def test_a_capacity_that_all_ranks_compute_costs_nothing_and_is_said(tmp_path: P
     assert not any("padded to a capacity" in reason for reason in reasons(report))
 
 
+def test_products_that_take_now_a_little_more_now_less_are_no_load(tmp_path: Path):
+    job, _, _ = simulate("balanced", replace(SMALL, differ=0.12), 1, tmp_path)
+    assert all(row.id != "EXPERT.LOAD" for row in job_report(job).findings)
+    assert all(row.uneven < 1.1 for row in EXPERT_LAYERS.records(job))
+
+
 def test_what_stands_between_products_grows_with_them(tmp_path: Path):
     job, load, gain = simulate("hot rank", replace(SMALL, activation=0.4), 3, tmp_path)
     finding = job_report(job).findings[0]
