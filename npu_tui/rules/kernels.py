@@ -189,6 +189,8 @@ def cheaper_kernels(
     and detail, which may have ``more`` words; ``note`` says what is notable of a row.
     """
     table = facts.kernel_table
+    if not len(rows):
+        return None
     items, took = table.item[rows], int(table.duration[rows].sum())
     saved = took - int(expected.sum())
     share = facts.share(saved) if (items >= 0).any() else saved / int(table.duration.sum())

@@ -11,6 +11,8 @@ import pytest
 from by_hand import ByHand
 from measured import profile_at
 
+from npu_tui.analysis.device import Window
+from npu_tui.profile.parts import Selection
 from npu_tui.rules.model import Finding
 from npu_tui.strings import words
 
@@ -439,3 +441,23 @@ def test_of_one_link_alone_nobody_says_that_all_are_slow(tmp_path: Path) -> None
     for number in range(1, 4):
         job.step(number, lambda written, _: linked(written, 4.5, ranks=2))
     assert "COMM.SPEED" not in {row.id for row in job.found(tmp_path)}
+
+
+def test_a_range_without_kernels_has_findings(tmp_path) -> None:
+    """Within a long collective nothing is computed: no rule divides by what is."""
+    job = Training()
+    for number in (1, 2):
+        job.step(
+            number,
+            lambda job, number: (job.run("MatMulV3", 400, dtype="FLOAT"), job.collective("hcom_allReduce_", 9_000)),
+        )
+    job.found(tmp_path)
+    (folder,) = (path.parent.parent for path in tmp_path.rglob("trace_view.json"))
+    whole = profile_at(folder)
+    collective = whole.collectives.item[0]
+    slices = whole.trace.slices
+    start, end = int(slices.start[collective]), int(slices.end[collective])
+    part = whole.part(Selection(Window(start + 1_000_000, end - 1_000_000)))
+    assert part.facts[0].has("kernel_details")
+    assert not part.facts[0].sums.computing
+    assert "COMM.EXPOSED" in [row.id for row in part.findings.findings]
