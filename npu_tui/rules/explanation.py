@@ -146,9 +146,10 @@ WORDS = (
     Word("affinity", (), (), (*pages.AFFINITY, pages.FUSED)),
     Word("contiguous", ("tab_operators",), (), (pages.AFFINITY_CASE,)),
     Word("aipp", (), (), (pages.AIPP,)),
+    Word("atc", (), (), (pages.ATC,)),
     Word("batching", ("bubbles", "batches"), (), (pages.MINDIE, pages.ATB)),
     Word("atb", (), ("formats",), (pages.MINDIE, pages.ATB, pages.ATB_SOURCE)),
-    Word("stack", ("chain", "open_code", "tab_lines"), ("screen",)),
+    Word("stack", ("chain", "open_code", "tab_lines", "call_tree"), ("screen",)),
     Word("memory", ("tab_memory",), (), (pages.ALLOCATOR,)),
     # The screen
     Word("timeline", ("home", "zoom_in", "fold", "pin"), ("screen", "keys"), (pages.INSIGHT_TIMELINE,)),

@@ -69,6 +69,10 @@ GC = ("gc", "https://docs.python.org/3/library/gc.html")
 HCCL_TIMEOUT = ("HCCL_CONNECT_TIMEOUT", f"{_HIASCEND}/zh/canncommercial/83RC1/maintenref/envvar/envref_07_0149.html")
 NPU_SMI = ("npu-smi info watch", f"{_SOURCE}/zh/Atlas%20200I%20A2/23.0.RC3/re/npu/npusmi_010.html")
 AIPP = ("AIPP", f"{_HIASCEND}/en/canncommercial/800/devaids/atc/atctool_0016.html")
+ATC = (
+    "ATC options",
+    "https://hiascend.com/document/detail/zh/canncommercial/80RC3/devaids/devtools/atc/atlasatc_16_0039.html",
+)
 INSIGHT = ("MindStudio Insight", "https://www.hiascend.com/document/redirect/MindStudioInsight")
 INSIGHT_INSTALL = (
     "Installing MindStudio Insight",

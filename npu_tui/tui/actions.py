@@ -198,6 +198,7 @@ ACTIONS: tuple[Command, ...] = (
     *(_command("panel", f"{TAB_COMMAND}{tab} {key}", _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
     _command("panel", "code", lanes=_shows("lines"), job=_needs("code_timeline")),
     *(_command("panel", f"{view} {key}", _shows(view)) for view, key in VIEW_KEYS.items()),
+    _command("panel", "call_tree", lanes=lambda screen: screen.contents.show_call_tree()),
     _command("panel", "sort_reverse -", both=lambda screen: screen.reverse_order()),
     _command("panel", "filter &", both=lambda screen: screen.filtering.ask(), picker=lambda screen: screen.find()),
     _command("launches", "open_code o", lambda screen: screen.open_code()),

@@ -18,7 +18,7 @@ from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, fin
 from npu_tui.tui.tabs.lines import OF_DEVICES, LinesTab, has_own, of_subject, view_name
 from npu_tui.tui.tabs.links import events_are_ready, links
 from npu_tui.tui.tabs.memory import memory, memory_depends_on
-from npu_tui.tui.tabs.range import range_table
+from npu_tui.tui.tabs.range import TREE_TURN, range_table
 from npu_tui.tui.tabs.search import Finder, are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
 from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, Tab, TabRow, TabTable, of_a_device, padded, row_cells
@@ -158,6 +158,11 @@ class Contents:
             self.lines.view = view
             self.open_tab("lines")
         return None
+
+    def show_call_tree(self) -> None:
+        """Show the calls of the lane under the cursor as a tree, in the tab of the range."""
+        self._tabs["range"].turn = TREE_TURN
+        self.open_tab("range")
 
     def ask(self, sql: str) -> None:
         """Show the answer to a query, with the focus on its rows."""

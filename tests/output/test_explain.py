@@ -114,6 +114,11 @@ def test_what_leads_on_from_a_word_is_there() -> None:
         assert all(address.startswith("https://") for _, address in word.pages), word.id
 
 
+@pytest.mark.parametrize("option", ["fusion_switch_file", "--input_format", "precision_mode", "离线模型"])
+def test_options_of_atc_lead_to_the_word(option: str) -> None:
+    assert "atc" in [word.id for word in meant(option).words]
+
+
 def test_a_text_finds_the_findings_that_speak_of_it() -> None:
     assert "OP.AFFINITY_KERNEL" in [kind.id for kind in meant("one_hot").kinds]
     assert meant("of") == meant("xyzzy") == meant("") == Meant([], [])
@@ -122,13 +127,13 @@ def test_a_text_finds_the_findings_that_speak_of_it() -> None:
 @pytest.mark.parametrize(
     ("asked", "command"),
     [
-        *(("拷贝", "tab_operators"), ("异步", "tab_links"), ("预热", "tab_summary"), ("火焰图", "calls")),
+        *(("拷贝", "tab_operators"), ("异步", "tab_links"), ("预热", "tab_summary"), ("火焰图", "call_tree")),
         *((name, "tab_operators") for name in ("IndexPutV2", "RmsNorm", "SwiGlu", "RotaryMul", "FlashAttention")),
         *((name, "tab_summary") for name in ("MindStudio", "Insight", "安装", "拐点")),
-        *(("flame", "calls"), ("快捷键", "help"), ("专家建议", "tab_findings"), ("集群分析", "ranks")),
+        *(("flame", "call_tree"), ("快捷键", "help"), ("专家建议", "tab_findings"), ("集群分析", "ranks")),
         *(("对比工具", "compare"), ("卡序号", "tab_job_ranks"), ("批大小", "batches"), ("连续Batch", "batches")),
         *(("async_npu", "tab_links"), ("nic.csv", "tab_communication"), ("混合精度", "tab_findings")),
-        ("数据加载", "tab_findings"),
+        *(("数据加载", "tab_findings"), ("异步调度", "tab_findings")),
     ],
 )
 def test_what_the_explorer_is_asked_is_explained_by_the_same_phrases(asked: str, command: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from driving import opened
 from measured import profile_at
 
-from npu_tui.strings import LANGUAGES, speaking, texts_of
+from npu_tui.strings import LANGUAGES, say, speaking, texts_of
 from npu_tui.subjects import subject
 from npu_tui.tui.commands import BY_ID, asked
 from npu_tui.tui.prompts import nearest_command
@@ -20,13 +20,14 @@ DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
 
 QUESTIONS = {
     "why is the NPU idle?": "bubbles", "为什么空闲": "bubbles", "top kernels": "tab_operators",
-    "which rank is late": "tab_communication", "等谁": "tab_communication", "火焰图": "calls",
-    "show me a flame graph": "calls",
+    "which rank is late": "tab_communication", "等谁": "tab_communication", "火焰图": "call_tree",
+    "show me a flame graph": "call_tree", "接口耗时": "calls", "api calls": "calls",
     "where is the memory peak": "tab_memory", "显存峰值": "tab_memory", "快捷键": "help", "专家建议": "tab_findings",
     "what should I change": "tab_findings", "集群分析": "ranks", "对比工具": "compare", "批大小": "batches",
     "连续Batch": "batches", "RmsNorm": "tab_operators", "async_npu": "tab_links", "nic.csv": "tab_communication",
     "安装": "tab_summary", "拐点": "tab_summary", "预热": "tab_summary", "异步": "tab_links", "bookmark": "flags",
-    "混合精度": "tab_findings", "数据加载": "tab_findings", "异步调度": "tab_links", "卡序号": "tab_communication",
+    "混合精度": "tab_findings", "数据加载": "tab_findings", "异步调度": "tab_findings",
+    "is asynchronous scheduling on?": "tab_findings", "卡序号": "tab_communication",
     "where does the time go": "path", "时间去哪了": "path", "what changed?": "compare",
     "any outliers?": "tab_operators",
     "who is waiting": "tab_communication", "通信为什么慢": "tab_communication", "拷贝": "tab_operators",
@@ -91,6 +92,11 @@ async def test_the_prompt_goes_there() -> None:
         await driver.send(":top kernels\r")
         await driver.settle()
         assert driver.panel.is_open("operators")
+        await driver.send(":flame graph\r")
+        await driver.settle()
+        assert driver.panel.is_open("range")
+        told = driver.text()
+        assert "call tree of the lane" in told or "calls on " in told or say("range.no_lane")[:40] in told
 
 
 def test_the_help_finds_it() -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("busy", "share", "own", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
 _TREE = ("busy", "share", "own", "count", "name")
 _WAYS: tuple[By | Literal["tree", "path"], ...] = "name", "path", "type", "layer", "phase", "tree"
+TREE_TURN = _WAYS.index("tree")
+"""The turn of the tab that shows the calls of a lane."""
 _MOST_CALLS = 1000
 
 _LONGEST_NAME = 40
