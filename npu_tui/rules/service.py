@@ -26,7 +26,7 @@ from npu_tui.analysis.service_stalls import pieces_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.rules.service_answers import stop
+from npu_tui.rules.service_answers import output, stop
 from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
@@ -528,10 +528,8 @@ SERVICE_RULES = (
         frontend, SHARE, advice=("SERVICE.FRONTEND", "service_accept", "service_tokenizers", "service_media"),
     ),
     _rule(
-        "SERVICE.OUTPUT", "model_pre_post_processing_latency",
-        # A healthy service has none of it.
-        part("output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0),
-             TTFT.output, TPOT.output, least=NOTABLE), SHARE,
+        "SERVICE.OUTPUT", "model_pre_post_processing_latency", output, SHARE,
+        advice=("SERVICE.OUTPUT", "service_output_detokenizer", "service_output_clients", "service_output_timer"),
     ),
     _rule("SERVICE.HOST", "gil_lock_preemption", shared, SHARE),
     _rule("SERVICE.STOP", "service_vs_model_performance_gap", stop, advice=("SERVICE.STOP",)),

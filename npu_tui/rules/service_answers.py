@@ -1,16 +1,22 @@
-"""Findings about the answers of a service: those that are decoded past their end."""
+"""Findings about the answers of a service: those that are decoded past their end, and tokens that leave late."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import LITTLE, NEARLY_ALL, SOME
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, LONG_NS, NEARLY_ALL, NOTABLE, SOME
 from npu_tui.analysis.service_model import ServiceModel
+from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
-from npu_tui.trace.arrays import I64
+from npu_tui.rules.service_parts import FEWEST_REQUESTS, part
+from npu_tui.trace.arrays import F64, I64, summed
+from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import message
+from npu_tui.trace.service import DETOKENIZERS, SENDERS, plus
 
 
 def stop(facts: ServiceFacts) -> Cause | None:
@@ -52,3 +58,69 @@ def _multiple(steps: I64) -> int:
 def _on_time(model: ServiceModel) -> ServiceModel:
     """``model`` in which no request takes more steps than its answer has tokens."""
     return replace(model, turns=np.minimum(model.turns, np.maximum(model.answer - 1, 0)))
+
+
+_late = part(  # a healthy service has none of it
+    "output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0), TTFT.output, TPOT.output,
+    least=NOTABLE,
+)  # fmt: skip
+
+
+def output(facts: ServiceFacts) -> Cause | None:
+    """Tokens leave late after their step: for the detokenizer, for clients that sending waits for, or by a timer."""
+    found, lat, steps = _late(facts), facts.latencies, facts.found.steps
+    if found is None:
+        return None
+    rids = facts.ttft.rids[lat.token[facts.ttft.rids] >= 0]
+    low, high = steps.end[lat.token[rids]], (lat.start + lat.ttft)[rids]
+    high = np.maximum(low, high)
+    whole = max(int((high - low).sum()), 1)
+    made, sent = facts.ranges(DETOKENIZERS), facts.ranges(SENDERS)
+    words: dict[str, Any] = {"share": found.share}
+    each, alone = _sends(sent, len(lat.start))
+    slow = (each > LONG_NS) & (alone >= HALF * lat.tokens) & (lat.tokens > 0)
+    if covered_within(made[0], made[1], low, high).sum() >= HALF * whole:
+        kind = "detokenizer"
+        words |= {"busy": _busy(made, facts), "each": float((made[1] - made[0]).mean()), "size": steps.size.mean()}
+    elif covered_within(sent[0], sent[1], low, high).sum() >= HALF * whole and slow.any():
+        kind = "clients"
+        words |= {"count": int(slow.sum()), "all": len(rids), "busy": _busy(sent, facts), "each": each[slow].mean()}
+    elif period := _period(facts, sent):
+        kind, words["period"] = "timer", period
+    else:
+        return replace(found, detail=sentences(found.detail, message("finding.service.output_unknown")))
+    title, detail = (message(f"finding.service.output_{key}", **words) for key in (kind, f"{kind}_detail"))
+    return replace(found, title=title, detail=sentences(detail, found.detail), advice=(f"service_output_{kind}",))
+
+
+def _busy(ranges: tuple[I64, I64, I64], facts: ServiceFacts) -> float:
+    """The share of the time of all steps that ``ranges`` cover."""
+    low, high = (np.array([int(of)]) for of in (facts.found.steps.opened.min(), facts.found.steps.end.max()))
+    return float(covered_within(ranges[0], ranges[1], low, high)[0] / max(int(high[0] - low[0]), 1))
+
+
+def _sends(sent: tuple[I64, I64, I64], count: int) -> tuple[F64, I64]:
+    """How long sending takes to each request (n,) of which ranges of ``sent`` are alone, and how often."""
+    mine = sent[2] >= 0
+    times = np.bincount(sent[2][mine], minlength=count)
+    return summed(sent[2][mine], (sent[1] - sent[0])[mine], count) / np.maximum(times, 1), times
+
+
+def _period(facts: ServiceFacts, sent: tuple[I64, I64, I64]) -> float:
+    """The time between two moments at which tokens of a request leave, as it counts from its start; 0 without one."""
+    lat, rids = facts.latencies, facts.ttft.rids
+    soon = FAR_LONGER * LONG_NS  # what the end of a request sends has no period
+    amid = (sent[2] >= 0) & (sent[1] + soon < plus(lat.start, lat.whole)[sent[2]]) & np.isin(sent[2], rids)
+    after = (sent[0] - lat.start[sent[2]])[amid]
+    if len(after) < FEWEST_REQUESTS:
+        after = lat.ttft[rids][lat.ttft[rids] + soon < lat.whole[rids]]
+    if len(after) < FEWEST_REQUESTS:
+        return 0.0
+    for times in range(1, FAR_LONGER + 1):
+        period = float(np.median(after)) / times
+        whole = np.maximum(np.rint(after / period), 1)
+        fitted = float((after @ whole) / (whole @ whole))
+        # Chance brings a tenth of the moments so near to whole ones.
+        if period > soon and (np.abs(after / fitted - whole) <= LITTLE).mean() >= ALMOST_ALL:
+            return fitted
+    return 0.0

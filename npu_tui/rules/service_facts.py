@@ -203,9 +203,13 @@ class ServiceFacts:
     @once
     def tokenizing(self) -> tuple[I64, I64, I64]:
         """When the tokenizer worked, and on which requests: the start, the end (ns) and the rid of each range."""
+        begin, end, rid = self.ranges(TOKENIZERS)
+        return begin[rid >= 0], end[rid >= 0], rid[rid >= 0]
+
+    def ranges(self, names: tuple[str, ...]) -> tuple[I64, I64, I64]:
+        """The ranges with one of ``names`` in lower case: start and end (ns), and the rid, below 0 without one."""
         spans, texts = self.found.service.spans, self.found.service.texts
-        named = [number for number, text in enumerate(texts) if text.lower() in TOKENIZERS]
-        rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))
+        rows = np.flatnonzero(np.isin(spans.name, [code for code, text in enumerate(texts) if text.lower() in names]))
         return spans.start[rows], spans.end[rows], spans.rid[rows].astype(np.int64)
 
     @property

@@ -247,6 +247,8 @@ ENQUEUES = "enqueue", "reqenqueue"
 versions."""
 TOKENIZERS = "tokenize", "encode"
 """What the range is called, in lower case, in which a prompt becomes tokens; the second one is of early versions."""
+DETOKENIZERS, SENDERS = ("detokenize", "decode"), ("sendresponse",)
+"""What the ranges are called, in lower case, in which tokens become text, and in which that leaves the service."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 

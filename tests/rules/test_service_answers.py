@@ -1,19 +1,24 @@
-"""Answers of a service that are decoded past their end: what they cost, beside the same service without it."""
+"""Answers of a service that are decoded past their end, and tokens that leave late: what holds them, what they cost."""
 
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from served import figure, written
-from service import Service, Tenant
+from served import figure, served, written
+from service import MS, Service, Tenant
+from service_writer import Folder
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
+from npu_tui.load.load import load
 from npu_tui.load.service import read_service
-from npu_tui.rules.service_verdict import JudgedService, judge
+from npu_tui.rules.service_verdict import JudgedService, judge, judged
 from npu_tui.strings import words
 
 _ANSWERED = 40  # tokens of each answer, for which 64 are computed
@@ -49,3 +54,50 @@ def test_an_end_that_is_noticed_a_step_late_is_none(tmp_path: Path) -> None:
     found = _answered(tmp_path, 63)
     assert "SERVICE.STOP" not in [one.id for one in found.findings.findings]
     assert np.isfinite(found.figures["e2e_p50"])
+
+
+_LATE = Service(requests=80, gap=400 * MS, stream=150 * MS)  # tokens leave so long after their steps
+
+
+@pytest.mark.parametrize(
+    ("name", "alone", "title"),
+    [
+        ("detokenize", 1, "they wait for the detokenizer"),
+        ("sendResponse", 1, "sending to some clients holds up the others"),
+        ("sendResponse", 0, "Tokens leave the service late: "),
+        ("", 0, "Tokens leave the service late: "),
+    ],
+)
+def test_what_holds_tokens_is_what_runs_until_they_leave(name: str, alone: int, title: str, tmp_path: Path) -> None:
+    """Ranges of the detokenizer or of sends to one client fill that time; without any nothing tells which it is."""
+    Folder(served(_LATE)).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    like = next(event for event in events if event["name"] == "detokenize")
+    events = [event for event in events if event["name"] != "detokenize"]
+    zero = like["ts"] - (served(_LATE).requests[0].first_token - _LATE.output // 2) / 1000
+    for request in served(_LATE).requests if name else ():
+        times = request.output if alone else 1
+        for at in range(times):
+            args = dict(like["args"], rid=f"cmpl-{request.rid:06d}") if name == "sendResponse" else like["args"]
+            begin = (request.first_token - _LATE.stream) / 1000 + at * _LATE.stream / 1000 / times
+            events.append(dict(like, name=name, ts=zero + begin, dur=_LATE.stream / 1000 / times, args=args))
+    path.write_text(json.dumps(events))
+    first = judged(load(tmp_path), Thresholds()).findings.findings[0]
+    assert first.id == "SERVICE.OUTPUT"
+    assert title in words(first.title)
+    assert ("Nothing tells which" in words(first.detail)) == (title.endswith("late: "))
+
+
+def test_tokens_that_leave_at_multiples_of_a_time_are_held_by_a_timer(tmp_path: Path) -> None:
+    """First tokens leave 400 ms after the request, or twice as long, whenever their steps end."""
+    path = written(Service(requests=80, gap=400 * MS), tmp_path) / "request.csv"
+    rows = list(csv.DictReader(path.open(newline="")))
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        for row in rows:
+            held = -(-float(row["first_token_latency(ms)"]) // 400) * 400
+            writer.writerow(row | {"first_token_latency(ms)": str(held)})
+    first = judge(timeline(read_service(tmp_path))).findings.findings[0]
+    assert "they are held back and sent every 400.0 ms" in words(first.title)
