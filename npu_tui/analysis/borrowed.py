@@ -26,7 +26,7 @@ from npu_tui.analysis.code_lines import CodeLine, model_line, stack_of
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.kernels import Coded, KernelTable
 from npu_tui.analysis.launches import Around, graph_calls, graph_launches, operation_of
-from npu_tui.analysis.limits import SOME
+from npu_tui.analysis.limits import NAMED, SOME
 from npu_tui.analysis.modules import MODULE, ShapesOf
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.trace.arrays import I64, Bools
@@ -41,7 +41,6 @@ ACCEPTED = 0.8
 """Of the kernels of both sides. With a tenth of the names changed 0.89 of both are placed, with half a replay 1.0 and
 0.5, with the other mode 0.57 and 0.67."""
 _TRIED = 4  # sequences of the other side that are aligned with one of this side: those with most kernels in common
-_UNNAMED = 5  # kernels that the sentence names as examples
 
 
 class BorrowError(SaidError):
@@ -409,7 +408,7 @@ def _merged_parts(
     module = np.full(len(item), -1, np.int64)
     for level in common[4:]:
         module = np.where(level >= 0, level, module)
-    missing = item[order][~placed][:_UNNAMED].tolist()
+    missing = item[order][~placed][:NAMED].tolist()
     return Borrowed(
         there.trace.path,
         tuple(dict.fromkeys(part.there.name for part in parts if part.there.name)),

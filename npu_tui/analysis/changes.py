@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.lib.stride_tricks import sliding_window_view
 
-from npu_tui.analysis.limits import A_PART, OUTLYING
+from npu_tui.analysis.limits import A_PART, OUTLYING, SIGMAS
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, WITHIN, shift
 from npu_tui.trace.arrays import F64, I64
 
@@ -39,7 +39,7 @@ _LEAST_CHANGE = 0.001
 _SHOWN = 5.0  # standard errors of a difference of levels that are found in four of five histories (simulated)
 _NEAR = 60  # runs on either side of a change that tell how large it is
 # A squared distance from a level, in variances, from which on a run tells no more about the place of a change.
-_FAR = 9.0
+_FAR = SIGMAS**2
 
 
 class LevelChange(NamedTuple):

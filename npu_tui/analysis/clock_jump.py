@@ -12,14 +12,13 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.limits import ENOUGH, HALF, NEXT_TASK_NS
+from npu_tui.analysis.limits import A_PART, ENOUGH, HALF, NEXT_TASK_NS
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
 
 _LEAST_NS = 10_000_000  # a launch is never so long on its way; of a trace beyond 10 s ``_DRIFT`` is more
 _DRIFT = 1e-3  # clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)
-_SHARE = 0.25  # so many of those after a jump show it; the others wait on the device for longer than the jump is
 
 
 class ClockJump(Struct, frozen=True):
@@ -98,7 +97,8 @@ def _jump(launches: _ThreadLaunches) -> ClockJump | None:
     by_start = launches.taken(np.lexsort((launches.source, launches.start)))
     for ordered, shown_by in ((by_source, _early), (by_start, _overtaken), (by_start, _stood)):
         first, shown = shown_by(ordered, least)
-        if first >= ENOUGH and np.count_nonzero(shown) >= max(ENOUGH, _SHARE * (len(ordered.source) - first)):
+        # Of those after a jump the others wait on the device for longer than it is.
+        if first >= ENOUGH and np.count_nonzero(shown) >= max(ENOUGH, A_PART * (len(ordered.source) - first)):
             by = _floor(ordered.latency[:first]) - _floor(ordered.latency[first:])
             if abs(by) >= least:
                 return ClockJump(int(ordered.source[first]), by)

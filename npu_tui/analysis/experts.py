@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
+from npu_tui.analysis.limits import A_PART
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.text import decimal_number
 
@@ -36,8 +37,6 @@ _LAST = re.compile(r"^ArgMax", re.IGNORECASE)
 """Kernels that choose the next token: a pass ends there."""
 _VOCABULARY = 32_768  # columns of weights from which a product is that of the words (lm head), which ends a pass too
 
-# A group serves experts if it follows their products at least this fraction as often as the one that does most.
-_FEWER = 4
 # Kinds of kernels that are told, those with most time: where each step has shapes of its own, a few steps of a model.
 _PACES = 64
 
@@ -231,7 +230,8 @@ def _serving(start: I64, exchanges: Exchanges) -> Bools:
         last = following[np.append(np.diff(following) != 0, True)]
         counts = np.bincount(group[last[last < len(group)]], minlength=1)
         if counts.any():
-            return np.asarray(of_kind & np.isin(exchanges.group, np.flatnonzero(counts * _FEWER >= counts.max())))
+            # Others follow them by chance, seldom beside the one that does most.
+            return np.asarray(of_kind & np.isin(exchanges.group, np.flatnonzero(counts >= A_PART * counts.max())))
     return np.zeros(len(exchanges.start), np.bool_)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
-from npu_tui.analysis.limits import LONG_NS, NOTABLE, SHORT_NS, Threshold, Thresholds
+from npu_tui.analysis.limits import FEWEST_OF_P99, LITTLE, LONG_NS, NOTABLE, SHORT_NS, SOME, Threshold, Thresholds
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
 from npu_tui.trace.binding import LaneIndex
@@ -29,9 +29,7 @@ STARVED_US = Threshold("starved_us", 10.0)
 SHALLOW_NS = 100_000
 """Above the clock floor: up to here a launch is shallow, beyond it is queued."""
 _TRUST_SPREAD_NS = 20_000
-_TRUST_SHARE = 0.05  # five times as many as lie below the floor, the 1st percentile, by definition
 _UNTRUSTED_FLOOR_NS = 30_000.0
-_FEW_LINKS = 50
 """See ``clock_floor``: launches on an empty queue take about as long as each other, within the spread."""
 _OPERATION = "cpu_op"  # the category of operations in traces of Kineto
 
@@ -97,7 +95,7 @@ class StarvedLaunch(Struct, frozen=True):
 
 
 def clock_floor(latency: F64, one_clock: bool = False) -> ClockFloor:
-    """The floor of raw latencies (ns): their 1st percentile, of fewer than 50 the minimum.
+    """The floor of raw latencies (ns): their 1st percentile, of few the minimum.
 
     It is trusted if at least 5 % lie within 20 us above it. Otherwise the queue may never have been empty, so that
     even the least latency includes waiting; then the floor is at most 30 us. So it is where host and device are known
@@ -105,9 +103,9 @@ def clock_floor(latency: F64, one_clock: bool = False) -> ClockFloor:
     """
     if one_clock and np.mean(early := latency < -SHORT_NS) < NOTABLE:
         latency = latency[~early]
-    floor = float(np.percentile(latency, 1) if len(latency) >= _FEW_LINKS else latency.min())
+    floor = float(np.percentile(latency, 1) if len(latency) >= FEWEST_OF_P99 else latency.min())
     near = np.count_nonzero((latency >= floor) & (latency <= floor + _TRUST_SPREAD_NS))
-    trusted = bool(near >= _TRUST_SHARE * len(latency))
+    trusted = bool(near >= LITTLE * len(latency))
     if one_clock:
         trusted = floor <= _UNTRUSTED_FLOOR_NS
     return ClockFloor(floor if trusted else min(floor, _UNTRUSTED_FLOOR_NS), trusted)
@@ -271,9 +269,6 @@ class LaunchPairs(Struct, frozen=True):
     graph: I64
 
 
-_REPLAYED = 4  # so many kernels without a link between two launches are replayed, also where no call says so
-
-
 def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> LaunchPairs:
     """All pairs of the launches of ``device``; the pairs of one launch share the clock floor of its first one.
 
@@ -294,7 +289,7 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Launch
     before = count_until(links.target_time[link], slices.start[unlinked]) - 1
     # The streams of collectives hold tasks that look like kernels, but no launch leads to them.
     beside = slices.lane[unlinked] == np.append(slices.lane[target], -1)[before]
-    replays = np.bincount(before[beside] + 1, minlength=len(link) + 1)[1:] >= _REPLAYED
+    replays = np.bincount(before[beside] + 1, minlength=len(link) + 1)[1:] >= SOME
     launching = np.unique(before[before >= 0])
     called = np.zeros(len(link) + 1, np.bool_)
     called[launching] = graph_launches(trace, link[launching])
@@ -309,7 +304,7 @@ def within_graphs(trace: Trace, pairs: LaunchPairs) -> I64:
     links = trace.links
     _, launch = distinct(links.source_event[pairs.link])
     first = np.unique(launch, return_index=True)[1]
-    several = np.bincount(launch)[launch] >= _REPLAYED
+    several = np.bincount(launch)[launch] >= SOME
     several |= graph_launches(trace, pairs.link)
     several[first] = False
     return np.sort(np.concatenate((links.target_slice[pairs.link[several]], pairs.unlinked[pairs.graph >= 0])))

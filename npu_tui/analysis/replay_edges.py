@@ -12,12 +12,11 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER
-from npu_tui.analysis.limits import LONG_NS, SHORT_NS
+from npu_tui.analysis.limits import AWAKE_NS, LONG_NS, SHORT_NS
 from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, TaskMeetings
 from npu_tui.analysis.replay_host import DEQUEUE, MARK, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
 
-_WAKE_NS = 200_000  # a host wait ends at most this long after the device is done
 _CALL_NS = 15_000  # the least duration of a blocking call that has nothing to wait for
 
 
@@ -182,7 +181,7 @@ def wait_edges(
     matched = last_task >= 0
     wait_ends, last_task, until, begun = wait_ends[matched], last_task[matched], until[matched], begun[matched]
     after = until - done[last_task]
-    waited = (done[last_task] > begun) & (after <= np.maximum(_WAKE_NS, (until - begun) // 4))
+    waited = (done[last_task] > begun) & (after <= np.maximum(AWAKE_NS, (until - begun) // 4))
     usual = int(np.median(after[waited])) if waited.any() else 0
     # A wait that found the device idle would still have waited for it, had the host come earlier.
     idle = (done[last_task] <= begun) & (after >= 0)

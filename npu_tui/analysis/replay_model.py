@@ -22,6 +22,7 @@ from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.limits import (
     A_PART,
     AWAKE_NS,
+    COPY_NS,
     GRID_NS,
     HARDLY_ANY,
     LONG_NS,
@@ -37,8 +38,6 @@ from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
-
-_LEAST_NS = 200_000  # a shorter silence of the host counts as work
 
 
 class Unrecorded(Struct, frozen=True):
@@ -71,7 +70,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     launching = known[tasks.lane[known] >= 0]
     # A launch divides a silence: a blocking copy waits for the stream, is launched, and waits for its own end.
     thread, since, until = Silence(trace, number).gaps(
-        _LEAST_NS, number[tasks.lane[launching]], tasks.launched[launching]
+        COPY_NS, number[tasks.lane[launching]], tasks.launched[launching]
     )
     # A silent queue thread is out of work; it does not wait for the device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
@@ -126,11 +125,6 @@ def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
     return point_at
 
 
-_IDLE_NS = 20_000
-"""A device that is idle for this long is done."""
-_CROWD_NS = 50_000  # how far above the median an excess still belongs to the crowd
-
-
 def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
     """By how much ``floor`` is too small, ns; 0 if it is not: with it, waits would end before the device is done.
 
@@ -142,15 +136,15 @@ def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
     until = until[until - trace.slices.start[waits] >= SHORT_NS]
     if len(until) < MORE_THAN_ONE or not len(tasks):
         return 0
-    _, ends = union(tasks.start, tasks.end + _IDLE_NS)
-    done = ends - _IDLE_NS - floor
+    _, ends = union(tasks.start, tasks.end + NEXT_TASK_NS)
+    done = ends - NEXT_TASK_NS - floor
     at = np.searchsorted(done, until)
     before, after = done[np.maximum(at - 1, 0)], done[np.minimum(at, len(done) - 1)]
     late = np.where(np.abs(after - until) < np.abs(until - before), after - until, before - until)
     late = late[np.abs(late) <= LONG_NS]
     if len(late) < MORE_THAN_ONE or (usual := float(np.median(late))) <= 0:
         return 0
-    return int(late[late <= usual + _CROWD_NS].max())
+    return int(late[late <= usual + AWAKE_NS].max())
 
 
 _LEVELS = 64  # nodes at one ns that an edge may push behind each other

@@ -33,8 +33,6 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
 _PERIODS = 256  # periods that are tried
-_COVERED = 0.6  # share of all kernels that the repetitions must span together
-_OTHER_GRAPH = 1.25  # how many times as many kernels another graph has at least, if its first kernel is the same
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step\b")
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
@@ -120,7 +118,7 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
             continue
         if len(at) >= MORE_THAN_ONE:
             break
-        if len(kernels) - int(at[0]) >= _COVERED * len(kernels):
+        if len(kernels) - int(at[0]) >= HALF * len(kernels):
             return None  # one call of the engine, or one graph: what repeats in it are layers
     else:
         by = "rhythm"
@@ -198,7 +196,7 @@ def _starts_by_ranges(trace: Trace, launched: I64) -> I64 | None:
         first, count = first[last > first], int((last - first).sum())
         if (
             len(first) >= MORE_THAN_ONE
-            and count >= max(_COVERED * len(launched), MORE_THAN_ONE * len(first))
+            and count >= max(HALF * len(launched), MORE_THAN_ONE * len(first))
             and (best is None or len(first) < len(best))
         ):
             best = first
@@ -280,7 +278,7 @@ def _starts_by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I
         graphs = graphs[np.unique(np.searchsorted(chosen, graphs), return_index=True)[1]]
     kinds, graph = distinct(slices.name[kernels[graphs]].astype(np.int64))
     sizes = np.diff(np.append(graphs, len(kernels)))
-    if len(kinds) < 2 and sizes.max() >= _OTHER_GRAPH * sizes.min():
+    if len(kinds) < 2 and sizes.min() <= NEARLY_ALL * sizes.max():  # another graph begins with the same kernel
         graph = sizes
     rarest = _starts_by_names(graph)
     if rarest is not None:
@@ -367,7 +365,7 @@ def _starts_by_names(names: I64) -> I64 | None:
             continue
         at = np.flatnonzero(names == code)
         gaps = np.diff(at)
-        if not _is_even(gaps) or float(np.median(gaps)) * len(at) < _COVERED * len(names):
+        if not _is_even(gaps) or float(np.median(gaps)) * len(at) < HALF * len(names):
             continue
         if best is None or len(at) < len(best) or at[0] < best[0]:
             best = at

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.launches import dequeue_of, dequeued_launches, enqueue_of, enqueue_slices, graph_launches
-from npu_tui.analysis.limits import EVEN, HALF, NOTABLE, OUTLYING, SOME
+from npu_tui.analysis.limits import A_PART, EVEN, FEWEST_EQUALS, HALF, NEARLY_ALL, NOTABLE, OUTLYING, SOME
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, among, distinct
@@ -246,9 +246,6 @@ def _host_start(trace: Trace, step: Step) -> int | None:
 
 FEWEST_STEPS = 3
 """With fewer steps none of them can be called slow: nobody can tell what is usual from what is chance."""
-_SLOWER = 1.2  # times as long as later steps, from which on a first one is warm-up
-_FEW, _SLOWER_THAN_FEW = 4, 2.0
-"""Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""
 _AS_SLOW = 1 / 3  # a later step that is slower by this share of the warm-up's excess is slow as well
 
 
@@ -264,7 +261,7 @@ def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
     later = lengths[len(lengths) // 2 :].astype(np.float64)
     usual = float(np.median(later))
     spread = float(np.median(np.abs(later - usual)))
-    slower = _SLOWER if len(later) >= _FEW else _SLOWER_THAN_FEW
+    slower = 1 + A_PART if len(later) >= FEWEST_EQUALS else 2.0  # few may be equal by chance
     warm = 0
     while warm < len(lengths) // 2 and lengths[warm] > max(slower * usual, usual + OUTLYING * spread):
         warm += 1
@@ -274,9 +271,6 @@ def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
     return warm if np.mean(slow) <= NOTABLE else 0
 
 
-_PART = 0.75  # of the kernels and of the time: equal steps differ by less
-
-
 def begins_within(lengths: npt.NDArray[np.int64], kernels: npt.NDArray[np.int64]) -> bool:
     """Whether recording began within the first of the steps, which last ``lengths`` ns and have so many ``kernels``.
 
@@ -284,7 +278,7 @@ def begins_within(lengths: npt.NDArray[np.int64], kernels: npt.NDArray[np.int64]
     """
     if len(lengths) <= FEWEST_STEPS:
         return False
-    return all(int(column[0]) < _PART * int(column[1:].min()) for column in (lengths, kernels))
+    return all(int(column[0]) < NEARLY_ALL * int(column[1:].min()) for column in (lengths, kernels))
 
 
 class StepSpread(Struct, frozen=True):

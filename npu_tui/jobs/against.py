@@ -18,6 +18,7 @@ from npu_tui.analysis.statistics import (
     FEWEST,
     FEWEST_PAIRS,
     MAD_TO_SIGMA,
+    WITHIN,
     Judgement,
     Tolerance,
     Verdict,
@@ -50,7 +51,6 @@ _FREEDOM = 6  # the fewest degrees of freedom of the spread over steps: its rela
 _MANY = 16  # from so many ranks on the spread between them shows what differs from run to run
 # Share of its work by which a rank differs from one equal run to the next; simulated runs differ by 0.1 %.
 _RUNS = 0.0025
-_WITHIN = 1.96  # spreads within which 95 of 100 changes lie
 _FALSE = 0.01  # the probability that chance alone names any of all ranks: more ranks need more spreads
 # A rank has changed by itself if it differs from its stage by more than so many times the limit of chance.
 _ALONE = 1.25
@@ -295,7 +295,7 @@ class JobComparison:
                     alone=bool(work.alone[k] or computing.alone[k]),
                     error=None
                     if work.noise is None or work.by_peers
-                    else _WITHIN * float(work.noise[k] * work.usual[k]),
+                    else WITHIN * float(work.noise[k] * work.usual[k]),
                 )
             )  # fmt: skip
         return sorted(rows, key=lambda row: (row.role or "", row.rank))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import NEARLY_ALL
+from npu_tui.analysis.limits import NAMED, NEARLY_ALL
 from npu_tui.jobs.against import RANKS_NAMED, JobComparison, RankChange
 from npu_tui.jobs.step_times import TIMES
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
@@ -159,8 +159,6 @@ JOB_DIFFERENCES = (
 
 _KINDS = {kind.id: kind for kind in JOB_DIFFERENCES}
 
-_MOST = 4  # ranks that are told one by one
-
 
 def job_changes(compared: JobComparison) -> list[Finding]:
     """Everything that changed: what takes longer, the most first, then what takes less, then what is not compared."""
@@ -190,7 +188,7 @@ def _works(compared: JobComparison, verdict: str) -> Iterator[Finding]:
                     "DIFF.STAGE", f"against.stage.{verdict}", together, _mean(together), compared, place=place
                 )
                 moved = [row for row in moved if row not in together]
-    if len(moved) > _MOST:
+    if len(moved) > NAMED:
         yield _change("DIFF.RANK", f"against.ranks.{verdict}", moved, _mean(moved), compared)
         return
     for row in moved:

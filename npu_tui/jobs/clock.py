@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import FEWEST_EQUALS, SOME
+from npu_tui.analysis.limits import FEWEST_EQUALS, ROUNDING_NS, SOME
+from npu_tui.analysis.statistics import MAD_TO_SIGMA, WITHIN
 from npu_tui.jobs.columns import F64, I64, ROUNDED, Bools, Grouped, TextCodes, run_begins
 from npu_tui.jobs.meetings import RankMeetings, views
 from npu_tui.jobs.model import RankProfile, is_message, is_send
@@ -371,11 +372,9 @@ _STEADY = 2.0
 """A drift counts that is this many times as large as what it varies by from window to window."""
 
 _ROUNDS = 40  # an end for clocks that never settle
-_SETTLED = 10.0
-"""ns by which no clock moves any more when they are settled."""
 
-# The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise.
-_CERTAINTY = 3.0
+_CERTAINTY = WITHIN * MAD_TO_SIGMA
+"""The ± in medians of what is left between the sights of a rank and the common ones."""
 
 
 class SharedEvents(Struct, frozen=True, eq=False):
@@ -533,6 +532,6 @@ def _settled(events: SharedEvents, offset: F64, references: I64, by_row: Grouped
         following -= following[references]
         moved = float(np.abs(following - offset).max(initial=0.0))
         offset = following
-        if moved < _SETTLED:
+        if moved < ROUNDING_NS:
             break
     return offset

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NOTABLE, PLACES
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, MAINLY, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.finding import LEAST, Held, priced
@@ -86,9 +86,6 @@ def excess_of(job: Job, balance: Balance) -> F64:
 _UNEVEN, _CHANCE = 1.1, 0.05
 """A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance. Of many ranks the
 longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
-_STEADY = 0.6  # share that the slowest rank of each layer has over all steps: less, and ranks take turns
-_MUCH = 0.25  # share of a rank's worst layer from which another of its layers is named
-_EXPLAINED = 0.7  # share of a rank's work above its peers from which its experts explain it
 
 
 class Hot(Struct, frozen=True, eq=False):
@@ -125,7 +122,7 @@ def hot_experts(job: Job) -> Hot | None:
     total = int(by_rank.sum())
     ranks = order[: int(np.searchsorted(np.cumsum(by_rank[order]), ALMOST_ALL * total)) + 1].tolist()
     steady = sum(int(load.by_rank.max()) for load in layers)
-    kind = "several" if steady >= _STEADY * total else "turns"
+    kind = "several" if steady >= HALF * total else "turns"
     met = np.bincount(balance.row, minlength=len(balance.cost))
     chance = 1 + _CHANCE * float(np.sqrt(2 * np.log(max(met.max(), 2))))
     if by_rank[ranks[0]] >= HALF * total:
@@ -134,7 +131,7 @@ def hot_experts(job: Job) -> Hot | None:
         return None
     own = [load for load in layers if load.slowest == ranks[0]]
     dear = max((load.by_rank[ranks[0]] for load in own), default=0)
-    their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
+    their = [load for load in own if load.by_rank[ranks[0]] >= A_PART * dear]
     sooner = job.savings.reduced_transfers(_moved(job, balance, some, balance.spare, "alltoallv"))
     work = Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))
     gain, alone = job.savings.saved([Reduction(less + sooner.before, sooner.tail), work])
@@ -195,7 +192,7 @@ def explained_by_experts(job: Job) -> frozenset[int]:
     above = np.maximum(balance.less, 0) * count / np.maximum(count - 1, 1)
     more = np.bincount(balance.rank, above, len(job.ranks))
     return frozenset(
-        row.rank for row, own in zip(job.sums, more.tolist(), strict=False) if own >= _EXPLAINED * max(row.own, 1)
+        row.rank for row, own in zip(job.sums, more.tolist(), strict=False) if own >= MAINLY * max(row.own, 1)
     )
 
 

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import SOME
+from npu_tui.analysis.limits import EVEN, SOME
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64, ROUNDED
 from npu_tui.jobs.model import RankProfile
 
-# A device whose other kernels take this share longer than on the median rank is slow, and its experts too.
-_PACED = 0.03
 # Kinds of kernels that tell it, those that take most time.
 _PACES = 8
 
@@ -186,4 +184,5 @@ def _pace(ranks: Sequence[RankProfile]) -> F64:
             if len(of_kind) > 1 and usual > 0:
                 ratios[place].append(time / usual)
     pace = np.array([float(np.median(ratios[place])) if ratios[place] else 1.0 for place in range(len(ranks))])
-    return np.where(np.abs(pace - 1) > _PACED, pace, 1.0)
+    # A device whose other kernels take longer than on the median rank is slow, and its experts too.
+    return np.where(np.abs(pace - 1) > EVEN, pace, 1.0)

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE
+from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL, OUTLYING
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.columns import F64, I64, Grouped
 from npu_tui.jobs.meetings import members
@@ -28,10 +28,6 @@ _UseKind = tuple[str, str, int]
 """Transport, operation and class of sizes."""
 
 _ROUNDS = 20  # an end for a median polish that goes round
-_ODD = 3.5
-"""Robust standard deviations from which a link stands out."""
-_SLOW = 0.8
-"""A link or port with more than this share of the usual bandwidth is not called slow, however even the others are."""
 NETWORK = "RDMA"
 """The transport between hosts."""
 LARGE_MB = 1.0
@@ -140,13 +136,13 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
     deviation = max(MAD_TO_SIGMA * float(np.median(np.abs(left))), 1e-3)
     score = left / deviation
     few = len(pairs) < FEWEST_EQUALS
-    slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= MORE_THAN_ONE if times.max() >= MORE_THAN_ONE else True)
+    slow = (score < -OUTLYING) & (np.exp(left) < NEARLY_ALL) & (times >= min(MORE_THAN_ONE, times.max()))
     kind, transports = uses[0].type, {int(at): use.transport for at, use in zip(pair, uses, strict=True)}
     usually = Counter(transports.values()).most_common(1)[0][0]
     # A port is slow that has several links, all of them slow; else it is the link.
-    below = speeds < middle + math.log(_SLOW)
+    below = speeds < middle + math.log(NEARLY_ALL)
     ports = [
-        (np.exp(effect) < _SLOW)
+        (np.exp(effect) < NEARLY_ALL)
         & (np.bincount(side, below, len(ranks)) == np.maximum(np.bincount(side, None, len(ranks)), 2))
         for effect, side in ((sent, source), (received, target))
     ]
@@ -164,7 +160,7 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
                 float(np.median(speeds[own]) - usual) for side, end in ((source, i), (target, j))
                 if (own := others & (side == end)).any()
             ))  # fmt: skip
-        elif not few and below[number] and min(math.exp(float(sent[i])), math.exp(float(received[j]))) < _SLOW:
+        elif not few and below[number] and min(math.exp(float(sent[i])), math.exp(float(received[j]))) < NEARLY_ALL:
             verdict = "slow_sender" if ports[0][i] else "slow_receiver" if ports[1][j] else "slow"
             expected = math.exp(usual)
         size, z = float(sizes[number]), float(score[number])

@@ -318,8 +318,6 @@ def members(profiles: Mapping[int, RankProfile], places: Mapping[int, set[int]],
 
 _ByPlace = TypeVar("_ByPlace", Notifies, Sightings)
 
-_NO_GROUP = 0  # the code of the group of what no call of the rank is named like
-
 
 class _PlacedPeers(Struct, frozen=True, eq=False):
     """A profile that names peers by places, and the code of the group of each notify and sighting, (n,)."""
@@ -335,7 +333,7 @@ def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
     Where nothing tells the ranks of a group, its places are the ranks if that is so for all that are known; otherwise
     its peers are left out.
     """
-    groups: dict[str, int] = {"": _NO_GROUP}
+    groups = {"": 0}  # of what no call of the rank is named like
     by_place = {peers.profile.rank: peers for peers in _ranks_naming_places(ranks, groups)}
     if not by_place:
         return list(ranks)
@@ -367,8 +365,8 @@ def _ranks_naming_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -
         names = calls.name, profile.notifies.name, profile.seen.name
         called, notified, seen = (codes.of(Names.of(column)) for column in names)
         of_kind = np.array([groups.setdefault(group, len(groups)) for group, _, _ in calls.kinds], np.int64)
-        group_of = np.full(len(codes), _NO_GROUP)
-        group_of[called] = of_kind[calls.kind] if len(of_kind) else _NO_GROUP
+        group_of = np.zeros(len(codes), np.int64)
+        group_of[called] = of_kind[calls.kind] if len(of_kind) else 0
         found.append(_PlacedPeers(profile, group_of[notified], group_of[seen]))
     return found
 

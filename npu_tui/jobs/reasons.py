@@ -125,9 +125,6 @@ _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""
 
 
-_MOST_FINDINGS = 2  # of the report of a slow rank are quoted
-
-
 def reasons(
     ranks: Sequence[RankProfile], peers: Sequence[Hashable], blame: Blame, slow: Sequence[bool],
     beside: Sequence[Beside],
@@ -147,7 +144,7 @@ def reasons(
             _reasons_from_segments(place, ranks, same[peers[place]], blame, beside[place].card) if slow[place] else []
         )
         texts = texts or _reasons_from_steps(profile, typical.get(peers[place], {}))
-        told = profile.findings[:_MOST_FINDINGS] if slow[place] else ()
+        told = profile.findings[:NAMED] if slow[place] else ()
         each = [message("job.why.finding", id=finding.id, gain=finding.gain) for finding in told]
         texts += [message("job.why.told", found=each)] if each else []
         reasons_of.append(texts)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import HALF, SOME
 from npu_tui.jobs.finding import Held, noted, priced
 from npu_tui.jobs.job import Group, Job
 from npu_tui.jobs.links import NETWORK, Link
@@ -30,10 +30,6 @@ class FlatRing(Struct, frozen=True):
     ranks: tuple[int, ...]
     type: str
     keep: float
-
-
-_FEWEST_IN_HOST = 3
-"""Ranks of a host from which links of them are idle in a ring."""
 
 
 def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[FlatRing]:
@@ -63,7 +59,7 @@ def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[Fl
                 (inside if host_of.get(link.source) == host_of.get(link.target) else between).append(link.speed)
             count = len({host_of.get(rank) for rank in ring})
             of_host = len(ring) // max(count, 1)
-            if at == start and of_host >= _FEWEST_IN_HOST and inside and between:
+            if at == start and of_host >= SOME and inside and between:
                 fast, far = float(np.median(inside)), float(np.median(between))
                 # Of S bytes each link of a host moves S / ranks of it, those between hosts what each rank has of them.
                 share = (1 / of_host / fast + (count - 1) / len(ring) / far) * min(fast, far)

@@ -374,8 +374,6 @@ def _edges(spans: Sequence[RoleSpan]) -> tuple[I64, I64]:
     return np.array([span.start for span in spans], np.int64), np.array([span.end for span in spans], np.int64)
 
 
-# A role holds up another one that waits for it so many times as long as it waits itself: else they take turns.
-_TIMES = 2.0
 _SAME_WORK = frozenset(
     ("actor_compute_log_prob", "compute_log_prob", "ref_compute_log_prob", "reference_compute_log_prob",
      "compute_ref_log_prob")
@@ -465,7 +463,8 @@ def _slow(roles: Roles, told: dict[str, int]) -> list[Finding]:
             if other != role and roles.are_apart(role, other):
                 waits = roles.waits.get(other, {}).get(role, 0.0) - told.get(role, 0) / count
                 back = roles.waits.get(role, {}).get(other, 0.0)
-                if waits >= NOTABLE * roles.length and waits >= _TIMES * back:
+                # Where it waits about as long itself they take turns.
+                if waits >= max(NOTABLE * roles.length, MAINLY * (waits + back)):
                     held.append((waits - back, waits, other))
         if held:
             more, waits, other = max(held)

@@ -15,14 +15,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER, Graph
-from npu_tui.analysis.limits import (
-    FEWEST_EQUALS,
-    HALF,
-    HARDLY_ANY,
-    NEARLY_ALL,
-    SOME,
-    UNSEEN,
-)
+from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, HARDLY_ANY, NEARLY_ALL, OUTLYING, SOME, UNSEEN
+from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.model import Busy, RankProfile
@@ -274,8 +268,7 @@ Shape = Literal["always", "stage", "host", "wandering", "once"]
 
 # With this many ranks the noise of a step is estimated from its own ranks; with fewer, from the steps of each rank.
 _MANY = 8
-# A rank is slow if its excess is this many medians of the noise: 7 of them are 4.7 standard deviations.
-_CHANCE = 7.0
+_CHANCE = OUTLYING * MAD_TO_SIGMA  # medians of the noise by which the excess of a slow rank is no chance
 # A stage that computes this many times as long as the fastest one holds up the pipeline.
 _STAGE = 1.15
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import LITTLE
 from npu_tui.jobs.blame import Arrival, BlamedCollective
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import SAME_CALL
@@ -87,8 +88,6 @@ def _bar(arrival: Arrival, start: int, error: float) -> Bar:
     )
 
 
-_APART = 0.05  # ranks that nothing ties to the first are drawn after the others, so much of their length farther
-
 _HOST = ("python", "cann")
 
 
@@ -134,7 +133,7 @@ class Timelines:
             for number, start in zip(together, starts, strict=True):
                 offsets[number] = behind + start - min(starts)
                 length = max(length, start - min(starts) + self._profiles[number].trace.end)
-            behind += length + round(_APART * length)
+            behind += length + round(LITTLE * length)
         return [offset - offsets[0] for offset in offsets]
 
     def _start(self, number: int) -> int:

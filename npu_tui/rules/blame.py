@@ -9,7 +9,7 @@ from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_bloc
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, enqueue_slices, operation_of
-from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS, Threshold
+from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS, SOME, Threshold
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.rules.facts import Facts, once_per_device
@@ -23,8 +23,6 @@ SYNC_SHARE = Threshold("sync_share", 0.01)
 SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
 
 COMPILE = "aclopCompileAndExecute"
-_GRAPH_KERNELS = 3
-"""More kernels than this for a launch mean that graphs are launched."""
 
 
 def compile_calls(facts: Facts) -> I64:
@@ -72,7 +70,7 @@ def launch_blocking(facts: Facts) -> float:
     if launches is None or len(launches.link) < facts.limits[LINKS_FEWEST]:
         return 0.0
     # Not each kernel of a graph has a link: often only the first one.
-    if len(facts.kernels) > _GRAPH_KERNELS * len(launches.link):
+    if len(facts.kernels) > SOME * len(launches.link):
         return 0.0
     waits = len(waits_after_launches(facts, sync_calls(facts))) / len(launches.link)
     return max(waits, held_launches(facts)[0])

@@ -15,7 +15,7 @@ import numpy as np
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import EVEN, Threshold
+from npu_tui.analysis.limits import EVEN, NAMED, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
@@ -46,7 +46,6 @@ from npu_tui.trace.text import brief
 
 # Operators that a mask of a fixed shape does the work of.
 _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
-_NAMED_KINDS = 2  # types of kernels in a title
 
 
 def most_time(table: KernelTable, rows: I64, time: F64 | I64) -> list[Message]:
@@ -89,7 +88,7 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
-        kinds = [brief(name, 40) for name, _ in ranked(times, _NAMED_KINDS)]
+        kinds = [brief(name, 40) for name, _ in ranked(times, NAMED)]
         title = message("finding.bound.cpu_title", each=facts.per_unit(alone), kinds=kinds)
         names = [timed(name, time) for name, time in ranked(times)]
         details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
@@ -206,7 +205,7 @@ def cheaper_kernels(
     spent = Counter[str]()
     for row in rows.tolist():
         spent[table.type.at(row) or table.name.at(row) or ""] += int(table.duration[row])
-    kinds = [brief(name, 40) for name, _ in ranked(spent, _NAMED_KINDS)]
+    kinds = [brief(name, 40) for name, _ in ranked(spent, NAMED)]
     words = {"time": took / facts.count, "less": (took - saved) / facts.count, "unit": facts.unit, "kinds": kinds}
     words |= {"count": len(rows), "share": facts.share(took), "names": counts, "at": at, "each": facts.per_unit(took)}
     words |= {"shapes": most_time(table, rows, table.duration), **more}

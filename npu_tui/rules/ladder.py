@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, MAINLY, NOTABLE, UNSEEN, Threshold
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, MAINLY, NOTABLE, PLACES, UNSEEN, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
@@ -33,7 +33,6 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_NAMED_STEPS = 6  # of more steps a line names the first ones
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0, "symptom": -1}
 
 
@@ -500,8 +499,8 @@ def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
         return [message("finding.steps.every")]
     if len(steps) == 1:
         return [message("finding.steps.one", step=steps[0], first=numbers[0], last=numbers[-1])]
-    code = "finding.steps.some" if len(steps) <= _NAMED_STEPS else "finding.steps.first"
-    return [message(code, count=len(steps), all=len(numbers), steps=steps[:_NAMED_STEPS])]
+    code = "finding.steps.some" if len(steps) <= PLACES else "finding.steps.first"
+    return [message(code, count=len(steps), all=len(numbers), steps=steps[:PLACES])]
 
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:

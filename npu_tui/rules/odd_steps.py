@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, stack_of
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import HALF, NAMED
+from npu_tui.analysis.limits import HALF, NAMED, SOME
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.steps import OddStep, odd_steps
@@ -224,12 +224,8 @@ def works_at_first(facts: Facts) -> bool:
 
     They are not the first of the job, in which everything is compiled, allocated and read for the first time.
     """
-    if not facts.warm_up or (facts.warm_up[0].number or 0) < _EARLY:
+    if not facts.warm_up or (facts.warm_up[0].number or 0) < SOME:
         return False
     owner, usual = first_owner(facts), facts.step_ns * len(facts.warm_up)
     longer = int(facts.length(np.array([step.item for step in facts.warm_up], np.int64)).sum()) - usual
     return owner is not None and is_program_work(owner) and owner.on_path >= HALF * longer
-
-
-_EARLY = 3
-"""Steps in which a job may do for the first time what it does once: schedules of the profiler skip as many."""

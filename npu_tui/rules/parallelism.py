@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
+from npu_tui.analysis.limits import A_PART, AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
@@ -44,11 +44,8 @@ _BACKWARD_KERNEL = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
 BUCKET = 25 * 2**20
 """Bytes of a bucket of gradients, as DistributedDataParallel makes them."""
-_MANY = 1_000_000  # where no gradient is recorded as accumulated: more than any model has
 _COUNT = 8
 """Bytes of the longest number: SyncBatchNorm sends that of its rows along in the pass forward, and not backward."""
-_NOTABLE = 0.25
-"""Of the sums of tensor parallelism at least this share stands behind a product: others stand behind its bias."""
 
 
 @once_per_device
@@ -167,7 +164,7 @@ def reduced_again(facts: Facts) -> I64:
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
     # What scales or unpacks gradients is no pass: some of the next pass backward lies behind a pass forward, too.
-    fresh = (np.diff(step) > 0) | ((before > 0) & (before >= _NOTABLE * between) & (before < between))
+    fresh = (np.diff(step) > 0) | ((before > 0) & (before >= A_PART * between) & (before < between))
     passes = np.split(np.arange(len(chosen)), np.flatnonzero(fresh) + 1)
     again = [
         rows
@@ -227,7 +224,7 @@ def unsplit(facts: Facts) -> list[Unsplit]:
     steps = np.sort(facts.repetitions)
     passes = facts.kernels[_in_backward_pass(facts)]
     added = facts.named(("python", "other"), lambda name: name.endswith("AccumulateGrad"))
-    parameters = len(added) // facts.count or _MANY
+    parameters = len(added) // facts.count
     found = []
     for members in in_groups(np.searchsorted(steps, starts[every.item[rows]], "right")):
         reductions = rows[members]
@@ -238,12 +235,12 @@ def unsplit(facts: Facts) -> list[Unsplit]:
             reductions = reductions[_asked_after(facts.trace, every.item[reductions], kernels)]
             reductions = reductions if len(reductions) >= MORE_THAN_ONE else reductions[:0]  # the last bucket is late
         size = int(moved[reductions].sum())
-        buckets = min(round(size / BUCKET), parameters)
+        buckets = min(round(size / BUCKET), parameters or size)  # unknown where no gradient is accumulated
         if buckets < 2 or not len(kernels):
             continue
         # Of several passes backward the last one counts: forward passes lie between them.
         at = np.searchsorted(starts[facts.kernels], starts[kernels])
-        cuts = np.flatnonzero(np.diff(at) > max(_NOTABLE * len(at), 1))
+        cuts = np.flatnonzero(np.diff(at) > max(A_PART * len(at), 1))
         first = kernels[int(cuts[-1]) + 1 if len(cuts) else 0]
         end = int(starts[every.item[reductions]].min())
         found.append(Unsplit(reductions, int(starts[first]), end, buckets, len(members) - len(reductions)))
@@ -282,7 +279,7 @@ def purposes(facts: Facts) -> I64:
     for group in np.unique(lane[summing & forward]).tolist():
         there = summing & (lane == group)
         behind = np.count_nonzero(before[there] >= 0)
-        if np.count_nonzero(there & forward) >= least and behind >= _NOTABLE * there.sum():
+        if np.count_nonzero(there & forward) >= least and behind >= A_PART * there.sum():
             # With sequence parallelism the group gathers what its sums scatter.
             gathered = purpose == PURPOSES.index("weights")
             purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")

@@ -328,10 +328,7 @@ def _grows(facts: ServiceFacts) -> tuple[Message, str]:
             slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True)
         )
         every = sum(np.var(time[rows]) * len(rows) for rows in mine)
-        related = float(explained / max(every, 1.0)) >= _RELATED and per * tokens.mean() >= HALF * time.mean()
+        related = float(explained / max(every, 1.0)) >= HALF and per * tokens.mean() >= HALF * time.mean()
     words = {"median": float(np.median(time)) if len(time) else None, "per": per}
     kind = "length" if related else "fixed"
     return message(f"finding.service.transfer_{kind}", **words), "SERVICE.TRANSFER" if related else "service_setup"
-
-
-_RELATED = 0.6  # from this share of explained variance on, a transfer is said to take longer with the prompt

@@ -25,7 +25,6 @@ from npu_tui.trace.model import UNFINISHED, Trace
 
 # Advice to record what was recorded, and waits to be analysed.
 _RECORD = frozenset({"finding.advice.record_host", "finding.advice.record_launches"})
-_MOST_LANES = 4  # lanes that a sentence names
 _NO_DEVICE = "finding.verdict.no_device"
 
 
@@ -88,7 +87,7 @@ def _core_verdicts(trace: Trace) -> Iterator[Message]:
     most = int(np.argmax(share))
     words = {"count": len(set(cores)), "time": int(times.span[at].max()), "core": cores[most], "pipe": named[most].name}
     yield message(f"finding.verdict.{'tasks' if are_cores else 'pipes'}", share=float(share[most]), **words)
-    chain = np.argsort(-times.chained, kind="stable")[:_MOST_LANES]
+    chain = np.argsort(-times.chained, kind="stable")[:NAMED]
     whole = int(times.chained.sum()) + times.between
     if not whole or not len(times.lane):
         return
