@@ -32,11 +32,11 @@ class Training:
     def run(
         self, kind: str, length: float, shapes: str = "512,512;512,512", out: str = "512,512", dtype: str = "FLOAT16",
         *, op: str = "aten::mm", stack: str = "model.py(10): forward", trained: str = "", made: str = "",
-        blocks: int = 20,
+        blocks: int = 20, mac: float | None = None,
     ) -> None:  # fmt: skip
         """An operation ``op`` at ``stack`` that launches a kernel; ``trained`` names its link to the pass backward.
 
-        What it writes is ``made`` of another type than ``dtype``.
+        What it writes is ``made`` of another type than ``dtype``; the cube computes for ``mac`` of its time.
         """
         begin = max(self.free, self.at + 10)
         backward = trained.startswith("<")
@@ -62,6 +62,7 @@ class Training:
             "Wait Time(us)": 0,
             "Block Dim": blocks,
         }
+        cells |= {"aic_mac_ratio": "N/A" if mac is None else mac, "aic_mte2_ratio": "N/A" if mac is None else 0.5}
         for side, given in (("Input", shapes), ("Output", out)):
             parts = len(given.split(";"))
             types = [made or dtype if side == "Output" else dtype] * parts
@@ -282,6 +283,34 @@ def indexed(job: Training, number: int) -> None:
     job.run("IndexPutV2", 400, rows, "1024,1024", op="aten::index_put_", stack="embed.py(7): forward", blocks=1)
 
 
+def looped(job: Training, number: int) -> None:
+    """Eight experts one after another beside each layer, whose products leave the cube idle for half of their time."""
+
+    def experts_of(job: Training, link: str) -> None:
+        back = {"op": "MmBackward0"} if link.startswith("<") else {"stack": "experts.py(30): run"}
+        for _ in range(8):
+            job.run("MatMulV2", 60, "128,512;512,1024", "128,1024", trained=link, mac=0.4, **back)
+            job.run("SwiGlu", 5, "128,1024", "128,512", op="npu::npu_swiglu", stack="experts.py(31): run")
+            job.run("MatMulV2", 40, "128,512;512,512", "128,512", trained=link, mac=0.4, **back)
+        job.run("RmsNorm", 20, "512,512;512", "512,512", op="npu::npu_rms_norm")
+
+    passes(job, number, experts_of)
+
+
+def many(mac: float) -> Callable[[Training, int], None]:
+    """Steps of eight passes, whose products keep the cube at work for a part of their time."""
+
+    def work(job: Training, number: int) -> None:
+        for part in range(8):
+            for layer in range(4):
+                job.run("MatMulV2", 100, "64,512;512,512", "64,512", trained=f"{number}{part}{layer}3", mac=mac)
+                job.run("RmsNorm", 20, "64,512;512", "64,512", op="npu::npu_rms_norm")
+            for layer in reversed(range(4)):
+                job.run("MatMulV2", 100, op="MmBackward0", trained=f"<{number}{part}{layer}3", mac=mac)
+
+    return work
+
+
 def averaged(job: Training, number: int) -> None:
     """Weights that the optimizer updates in one kernel, and their average, one after another in two kernels each."""
     passes(job, number)
@@ -385,6 +414,8 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (wide, "COMM.NEEDLESS", 1000, "32-bit numbers"),
         (gathered, "COMM.NEEDLESS", 8 * 200, "gathered twice"),
         (scattered, "MEM.VECTOR", 390, "ScatterUpdate"),
+        (looped, "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "Products of one expert after another"),
+        (many(0.4), "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "a step makes 8 passes"),
         (indexed, "KERNEL.CORES", 380, "IndexPutV2 runs on 1 core"),
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
@@ -412,8 +443,8 @@ def test_what_has_a_cheaper_form_is_told_with_its_gain(
 
 @pytest.mark.parametrize(
     "work",
-    [passes, attention, experts, begun, each(lambda job, link: None)],
-    ids=["passes", "attention", "experts", "begun", "none"],
+    [passes, attention, experts, begun, each(lambda job, link: None), many(0.8)],
+    ids=["passes", "attention", "experts", "begun", "none", "many"],
 )
 def test_what_is_as_it_should_be_stays_untold(work: Callable[[Training, int], None], tmp_path: Path) -> None:
     job = Training()
