@@ -440,8 +440,8 @@ class Profile(Parted):
             self.steps,
             planes=lambda: communication_args(self.trace).planes,
             copies=lambda: copies_of(self.trace),
-            # A range may begin in a collective.
-            collectives=lambda: (self if self.step is not None else self.whole).collectives,
+            # A range may begin in a collective, and equal ones of other steps tell how long one waited.
+            collectives=lambda: self.whole.collectives,
             hosts=lambda: self.host_operators,
             all_kernels=lambda: self.all_kernels,
             memory=lambda: self.memory,

@@ -11,7 +11,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.communication import UNKNOWN, planes_moving, unknown_waits
+from npu_tui.analysis.communication import UNKNOWN, planes_moving
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import A_PART, HALF, MORE_THAN_ONE, NAMED, NOTABLE, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
@@ -27,6 +27,7 @@ from npu_tui.rules.late_ranks import (
     late,
     moving,
     numbers_of,
+    unseen_waits,
     waits_for_late_ranks,
 )
 from npu_tui.rules.model import Evidence
@@ -137,10 +138,12 @@ def exposed(facts: Facts) -> Draft | None:
         advise(*(["slow_then"] if all_long else []), _first_of_all(facts, lateness))
         if mostly_late
         else advise(*_words(facts)),
-        rest if known else facts.exposed,
+        rest if known else waits_for_late_ranks(facts) if nameless else facts.exposed,
         change=Change(tasks=cuts, in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
         by_design=known and by_design and not mostly_late,
+        # No replay tells what a range gains: no more than waits and what computing could hide.
+        most=None if facts.whole_steps else int(hideable.sum()) + (0 if known else waited),
         verdict=message(
             f"finding.exposed.{verdict}",
             each=facts.per_unit(spent),
@@ -226,7 +229,7 @@ def _all_long(facts: Facts) -> bool:
     A late rank delays the first of those that follow each other; slow links, or a rank that is slow all the time, each.
     """
     every, slices = facts.collectives, facts.trace.slices
-    longer = np.isin(every.item, list(unknown_waits(facts.trace, every)))
+    longer = np.isin(every.item, list(unseen_waits(facts)))
     kind = slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
     repetition = np.searchsorted(facts.repetitions, slices.start[every.item], "right")
     groups = [longer[alike] for alike in in_groups(kind * (len(facts.repetitions) + 1) + repetition) if len(alike) > 1]

@@ -61,9 +61,9 @@ class Inputs(Struct, frozen=True):
 
     ``step`` is the number of the step that ``window`` is, ``steps`` are all of the trace. What takes a while is called
     where a rule needs it: args of the tasks of collectives (``planes``) and of copies between host and device, the
-    collectives that start in the step or in the whole trace, the operations of the framework, and of the tables beside
-    the trace kernels (kernel_details.csv), memory, what collectives moved (communication.json), the rows of
-    data_preprocess.csv and the sums of step_trace_time.csv; all but the collectives are of the whole trace.
+    collectives, the operations of the framework, and of the tables beside the trace kernels (kernel_details.csv),
+    memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the sums of
+    step_trace_time.csv; all are of the whole trace.
     ``floor_of`` a device is its clock minus the host's, ``replay_of`` the model of its run and its host, None where no
     launch leads to it. ``types_of`` gives the operator types of slices, ``cpu`` who had the CPU while devices waited
     for launches, or why that is not known, None without a recording. ``engine`` gives the steps of an inference engine

@@ -187,7 +187,13 @@ def waits_for_late_ranks(facts: Facts) -> Span:
     if (lateness := late(facts)) is not None:
         return lateness.span
     known = facts.collectives.has_arrivals.any()
-    return NOTHING if known else _exposed(facts, unknown_waits(facts.trace, facts.collectives))
+    return NOTHING if known else _exposed(facts, unseen_waits(facts))
+
+
+@once_per_device
+def unseen_waits(facts: Facts) -> dict[int, int]:
+    """``unknown_waits`` by what equal collectives take anywhere: those of a range or a step have too few equals."""
+    return unknown_waits(facts.trace, facts.inputs.collectives())
 
 
 @once_per_device

@@ -7,12 +7,16 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from by_hand import ByHand
 from measured import profile_at
 
 from npu_tui.analysis.device import Window
 from npu_tui.profile.parts import Selection
+from npu_tui.profile.profile import Profile
+from npu_tui.rules.inputs import common, length_of
+from npu_tui.rules.late_ranks import waits_for_late_ranks
 from npu_tui.rules.model import Finding
 from npu_tui.strings import words
 
@@ -474,21 +478,41 @@ def test_of_one_link_alone_nobody_says_that_all_are_slow(tmp_path: Path) -> None
     assert "COMM.SPEED" not in {row.id for row in job.found(tmp_path)}
 
 
+def reducing(folder: Path, *lengths: tuple[float, float]) -> Profile:
+    """Steps of a product and two equal sums over ranks of so many us, one after another, without tasks of planes."""
+    job = Training()
+
+    def work(job: Training, number: int) -> None:
+        job.run("MatMulV3", 400, dtype="FLOAT")
+        for length in lengths[number]:
+            job.collective("hcom_allReduce_", length)
+
+    for number in range(len(lengths)):
+        job.step(number, work)
+    job.found(folder)
+    (trace,) = folder.rglob("trace_view.json")
+    return profile_at(trace.parent.parent)
+
+
 def test_a_range_without_kernels_has_findings(tmp_path) -> None:
     """Within a long collective nothing is computed: no rule divides by what is."""
-    job = Training()
-    for number in (1, 2):
-        job.step(
-            number,
-            lambda job, number: (job.run("MatMulV3", 400, dtype="FLOAT"), job.collective("hcom_allReduce_", 9_000)),
-        )
-    job.found(tmp_path)
-    (folder,) = (path.parent.parent for path in tmp_path.rglob("trace_view.json"))
-    whole = profile_at(folder)
-    collective = whole.collectives.item[0]
-    slices = whole.trace.slices
-    start, end = int(slices.start[collective]), int(slices.end[collective])
-    part = whole.part(Selection(Window(start + 1_000_000, end - 1_000_000)))
+    whole = reducing(tmp_path, (9_000, 500), (9_000, 500))
+    start, end = whole.facts[0].span_of(whole.collectives.item[:1])
+    part = whole.part(Selection(Window(int(start[0]) + 1_000_000, int(end[0]) - 1_000_000)))
     assert part.facts[0].has("kernel_details")
     assert not part.facts[0].sums.computing
     assert "COMM.EXPOSED" in [row.id for row in part.findings.findings]
+
+
+def test_a_range_waits_as_long_as_the_whole_does_there(tmp_path) -> None:
+    """Equal collectives of other steps tell how long one waited, whatever of them lies in the range."""
+    whole = reducing(tmp_path, (2_000, 2_000), (30_000, 2_000), (2_000, 2_000))
+    long = whole.collectives.item[whole.collectives.elapsed > 20_000_000]
+    (start,), (end,) = whole.facts[0].span_of(long)
+    window = np.array([int(start) + 10_000_000]), np.array([int(end) + 1_000_000])
+    part = whole.part(Selection(Window(int(window[0][0]), int(window[1][0]))))
+    waited = length_of(common(waits_for_late_ranks(whole.facts[0]), window))
+    assert waited == pytest.approx(18_000_000, rel=0.01)
+    assert length_of(waits_for_late_ranks(part.facts[0])) == waited
+    first = part.findings.findings[0]
+    assert (first.id, first.gain_ns) == ("COMM.EXPOSED", waited)  # not what the transfers take as well
