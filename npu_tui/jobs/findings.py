@@ -18,7 +18,7 @@ from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
-from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
+from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, stands_still
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
 from npu_tui.jobs.roots import root_of, rooted
@@ -170,6 +170,9 @@ def _why(job: Job, ranks: Sequence[int], gain: int) -> Message | None:
     if times >= SLOW_HOST and all(_idles_longer(job, place) >= HALF * gain for place in places):
         return message(f"job.{whose}.by.host", times=times)
     cause = _cause_on_all(job, ranks, gain)
+    waits = len(ranks) == 1 and (cause is None or cause.id == "SYNC.HOST")
+    if waits and (still := stands_still(job.ranks, places[0], gain, job.by_step.steps, job.slow_cells[places[0]])):
+        return still
     return None if cause is None else message(f"job.{whose}.by.own", what=_placed(cause))
 
 

@@ -35,6 +35,7 @@ from npu_tui.load.documents import COMMUNICATION, MATRIX, fits, scaled
 from npu_tui.load.find import Source
 from npu_tui.load.roles import RolePlaces, role_of, told_role
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.cpu import standstills, together_on_time
 from npu_tui.rules.host_work import work_behind_peers
 from npu_tui.rules.model import Finding
 from npu_tui.rules.pauses import pauses_behind_peers
@@ -260,7 +261,8 @@ def findings_of(profile: Profile) -> tuple[RankFinding, ...]:
         if is_cause and row.remedy is not None:
             above |= row.remedy.change
     kept = sorted(found, key=lambda row: (not row.is_cause, -row.gain))[:PLACES]
-    return (*kept, *_behind_peers(profile, {row.about for row in kept if row.is_cause}))
+    behind = _behind_peers(profile, {row.about for row in kept if row.is_cause})
+    return (*kept, *behind, *_standing_still(profile))
 
 
 def _by_step(profile: Profile, change: Change) -> tuple[int, ...]:
@@ -285,6 +287,23 @@ def _behind_peers(profile: Profile, known: set[Hashable]) -> list[RankFinding]:
             row = RankFinding(id, 0, draft.title, "dispatch", line, facts.count, True, freed, advice, by_step)
             found += [row] if row.about not in known else []
     return found
+
+
+STILL = "HOST.STILL"
+"""What a summary calls it where the process of a rank stands still: beside its peers alone it tells anything."""
+
+
+def _standing_still(profile: Profile) -> Iterator[RankFinding]:
+    """How long no thread of the process does anything while the device has nothing to do, if it does so.
+
+    Alone that may be work which nothing recorded.
+    """
+    for facts in profile.facts if len(profile.facts) == 1 else ():
+        start, end = standstills(facts)
+        if len(start):
+            words = {"count": len(start), "longest": int((end - start).max())}
+            title = message(f"job.still{'.period' * together_on_time(end)}", **words)
+            yield RankFinding(STILL, int((end - start).sum()), title, "dispatch")
 
 
 def _freed(profile: Profile, finding: Finding, above: Change) -> int:

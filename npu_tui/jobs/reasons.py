@@ -15,9 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.experts import Pace
-from npu_tui.analysis.limits import A_PART, HARDLY_ANY, LITTLE, NAMED, NOTABLE
+from npu_tui.analysis.limits import A_PART, HALF, HARDLY_ANY, LITTLE, NAMED, NOTABLE
 from npu_tui.jobs.blame import Blame
+from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.model import RankProfile, WaitedLine
+from npu_tui.jobs.rank_files import STILL
+from npu_tui.rules.rule import LISTED
 from npu_tui.trace.message import Message, message
 
 SLOW_CARD = 1.03
@@ -121,6 +124,24 @@ def _middle(weighted: Sequence[tuple[float, int]]) -> float | None:
     return None
 
 
+def stands_still(
+    ranks: Sequence[RankProfile], place: int, gain: int, steps: Sequence[str], slow: Bools
+) -> Message | None:
+    """What the title of the rank at ``place`` says where its process stands still for most of its ``gain``, ns.
+
+    The usual one of the others, which do the same work, does not. The rank is ``slow`` in some of the ``steps``.
+    """
+    times = [next((row.gain * row.count for row in each.findings if row.id == STILL), 0) for each in ranks]
+    told = next((row.title for row in ranks[place].findings if row.id == STILL), None)
+    if told is None or times[place] - median_low([*times[:place], *times[place + 1 :]] or [0]) < HALF * gain:
+        return None
+    named = [step for step, there in zip(steps, slow.tolist(), strict=True) if there and step]
+    if not named:
+        return message("job.slow.by.still", what=told)
+    args = {"named": named[:LISTED], "count": len(named), "all": len(steps), "what": told}
+    return message("job.slow.by.still_in", **args)
+
+
 _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""
 
@@ -144,7 +165,7 @@ def reasons(
             _reasons_from_segments(place, ranks, same[peers[place]], blame, beside[place].card) if slow[place] else []
         )
         texts = texts or _reasons_from_steps(profile, typical.get(peers[place], {}))
-        told = profile.findings[:NAMED] if slow[place] else ()
+        told = [row for row in profile.findings if row.id != STILL][:NAMED] if slow[place] else ()
         each = [message("job.why.finding", id=finding.id, gain=finding.gain) for finding in told]
         texts += [message("job.why.told", found=each)] if each else []
         reasons_of.append(texts)

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.cpu_time import CpuTime, Culprit
-from npu_tui.analysis.device import HOST
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, AWAKE_NS, HALF, LONG_NS, NOTABLE, SOME
+from npu_tui.analysis.device import HOST, named_in
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, AWAKE_NS, HALF, LONG_NS, MORE_THAN_ONE, NOTABLE, SOME
 from npu_tui.analysis.replay import Change, HostCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import sync_calls
@@ -181,6 +181,30 @@ def stops(facts: Facts) -> Span:
     if on_time.sum() < max(SOME, HALF * len(on_time)) or stepping:
         return NOTHING
     return start[on_time], end[on_time]
+
+
+@once_per_device
+def standstills(facts: Facts) -> Span:
+    """When no thread of the process begins or ends anything though the device has nothing to do, on its clock.
+
+    A wait for the device that goes on then is none: nobody wakes the thread, as it may not run. In the whole trace: a
+    step that is left out as unlike the others may be so for that.
+    """
+    if facts.part.lanes is None:
+        return NOTHING
+    slices, layers = facts.trace.slices, facts.trace.layers
+    lanes = (lane for lane in facts.trace.lanes if layers[lane.layer].kind in HOST and lane.tid not in facts.foreign)
+    items = named_in(facts.trace, lanes, lambda name: True)
+    edges = np.unique(np.concatenate((slices.start[items], slices.end[items]))) + facts.floor
+    long = np.flatnonzero(np.diff(edges) >= LONG_NS)
+    start, end = common((edges[long], edges[long + 1]), facts.part.lanes.free)
+    still = end - start >= max(LONG_NS, A_PART * (end - start).max(initial=0))  # shorter ones are Python's
+    return start[still], end[still]
+
+
+def together_on_time(ends: I64) -> bool:
+    """Whether several such moments are all whole periods of a CPU limit apart, as closely as threads wake."""
+    return len(ends) >= MORE_THAN_ONE and bool(_on_time(ends).all())
 
 
 def _silences(facts: Facts) -> Span:

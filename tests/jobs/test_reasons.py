@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from npu_tui.analysis.experts import Pace
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankProfile, StepTime
+from npu_tui.jobs.model import RankFinding, RankProfile, StepTime
+from npu_tui.jobs.rank_files import STILL
 from npu_tui.rules.model import Finding
 from npu_tui.strings import words
+from npu_tui.trace.message import message
 
 MS = 1_000_000
 STEPS = 8
@@ -77,6 +79,24 @@ def test_calls_that_take_longer_are_a_slow_host_where_the_device_is_idle():
     busy = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
     told = words(first(job_of({1: 6 * MS}, host_paces={1: longer(1.8, CALLS)}, steps=busy)).title)
     assert "host" not in told
+
+
+def still(time: int) -> tuple[RankFinding, ...]:
+    """A rank that blocks in a call, in which no thread of its process runs for ``time`` ns."""
+    title = message("job.still", count=1, longest=time)
+    blocked = RankFinding("SYNC.HOST", 6 * MS // STEPS, message("finding.sync.title"), "dispatch", None, STEPS, True)
+    return (blocked, RankFinding(STILL, time, title, "dispatch"))
+
+
+@pytest.mark.parametrize("peers", [0, 6 * MS])
+def test_a_process_that_does_not_run_is_told_where_its_peers_do(peers: int):
+    found = {rank: still(6 * MS if rank == 1 else peers) for rank in range(4)}
+    job = simulated(4, lambda rank, step, call: 2 * MS + 6 * MS * ((rank, step, call) == (1, 5, 0)), steps=STEPS)
+    ranks = [replace(each, recorded=1, findings=found[each.rank], steps=steps_of(10 * MS)) for each in job.ranks]
+    told = words(first(Job(Path("job"), ranks)).title)
+    stopped = "no thread of its process does anything for up to 6.000 ms though its NPU is idle"
+    assert (stopped in told) == (not peers)
+    assert ("; it is slow in 1 of 8 steps (5)" in told) == (not peers)
 
 
 def test_a_rank_with_other_kernels_has_more_work_and_shares_it():

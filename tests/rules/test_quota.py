@@ -10,6 +10,7 @@ from jobs import by_id, first_of, job, moved
 from measured import profile_at
 from troubled import TROUBLED
 
+from npu_tui.rules.cpu import standstills, together_on_time
 from npu_tui.strings import words
 
 
@@ -29,3 +30,17 @@ def test_a_process_that_stops_until_its_period_ends_has_a_cpu_limit(tmp_path: Pa
     assert told.title.args["time"] == pytest.approx(steps[1] - steps[0], rel=0.05)
     others = profile_at(moved(files, now_and_then, tmp_path / "others"))
     assert not {"HOST.QUOTA"} & {*by_id(usual.findings), *by_id(others.findings)}
+
+
+def test_a_process_stands_still_where_no_thread_does_anything_and_the_device_is_idle(tmp_path: Path) -> None:
+    files = first_of((replace(TROUBLED["slow_python"], seed=7, steps=70, world_size=1),))
+    usual = profile_at(moved(files, lambda time: time, tmp_path / "usual"))
+    start, end = standstills(usual.facts[0])
+    assert (end - start).max(initial=0) < 5_000_000  # Python between operations
+    stopped = profile_at(moved(files, now_and_then, tmp_path / "others"))
+    start, end = standstills(stopped.facts[0])
+    assert (end - start).tolist() == pytest.approx([40_000_000] * 4, rel=0.05)
+    assert not together_on_time(end)
+    limited = standstills(job("limited").facts[0])[1]
+    assert len(limited) > 1
+    assert together_on_time(limited)
