@@ -11,16 +11,18 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import A_PART, NAMED, NEARLY_ALL, Threshold
+from npu_tui.analysis.limits import A_PART, LITTLE, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import length_of
+from npu_tui.rules.functions import frames_of, stacks_of_launches, within, without_passes
+from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.rule import (
     GRADES,
@@ -326,7 +328,43 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
         apart[:] = False
     parts = (("nograd", apart, ()), ("again", again, place), ("updates", updates, ()))
     drafts = [_untrained(facts, at[part], operations[part], subject, named) for subject, part, named in parts]
+    drafts[-1] = _with_its_function(facts, drafts[-1], facts.kernels[at[updates]], phase)
     return tuple(draft for draft in drafts if draft is not None)
+
+
+def _with_its_function(facts: Facts, draft: Draft | None, items: I64, phase: I64) -> Draft | None:
+    """``draft`` about updates of tensors with all that their function does, such as a copy of every tensor before.
+
+    It launches nothing of a pass or of the optimizer, and no products: the step does not need it.
+    """
+    types, code = facts.kernel_types
+    product = np.array([CUBE.search(name) is not None for name in types] + [False])[code]
+    beside = (phase == PHASES.index("neither")) & ~product
+    function = without_passes(facts, items, beside) if draft is not None else None
+    if draft is None or function is None or not len(frames := frames_of(facts, function)):
+        return draft
+    kernels = facts.kernels[within(facts, function, stacks_of_launches(facts, facts.kernels))]
+    change = Change(tasks=(TaskCut(kernels),)) | facts.without_calls(frames)
+    gain = 0 if facts.replay is None else facts.replay.gain(facts.judged(change))
+    held = length_of(facts.span_of(kernels))
+    if gain <= (1 + LITTLE) * length_of(facts.span_of(items)):
+        return draft
+    line = user_line(facts.name_of(int(frames[0])))
+    words = draft.title.args | {"each": facts.per_unit(gain), "line": "" if line is None else line_of(line)}
+    words |= {"all": len(kernels), "held": held / facts.count, "unit": facts.unit}
+    words |= {"called": length_of(facts.span_of(frames)) / facts.count}
+    title = message("finding.updates.title_in", **words)
+    return replace(
+        draft,
+        severity=severity_of(facts.limits, facts.share(gain)),
+        title=title,
+        verdict=title,
+        detail=sentences(message("finding.updates.in", **words), draft.detail),
+        code_lines=draft.code_lines if line is None else (line, *draft.code_lines),
+        removes=together(facts.span_of(kernels), facts.on_device(facts.span_of(frames))),
+        change=change,
+        reach="cause",
+    )
 
 
 def _updates(facts: Facts, phase: I64, line: I64) -> Bools:
@@ -463,6 +501,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("torch.profiler: fwdbwd links",),
         reach="place",
+        replayed=True,
     ),
     Rule(
         "OP.RECOMPUTE",

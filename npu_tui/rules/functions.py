@@ -49,7 +49,7 @@ def within(facts: Facts, function: Function, stack: I64) -> Bools:
 
 def _begun_in(facts: Facts, function: Function, items: I64) -> Bools:
     """Which of ``items`` were launched in frames of ``function``, as far as is known; (n,)."""
-    frames = facts.named(("python", "other"), lambda name: _is_of(name, function))
+    frames = frames_of(facts, function)
     tasks = facts.tasks
     if tasks is None or not len(frames):
         return np.ones(len(items), np.bool_)
@@ -66,6 +66,34 @@ def functions_around(facts: Facts, stack: int) -> tuple[Function, ...]:
 def deepest(functions: Sequence[Function], sizes: Sequence[float]) -> Function | None:
     """The first of ``functions``, innermost first, that has nearly all of what the last one has; None of none."""
     return next((each for each, size in zip(functions, sizes, strict=True) if size >= ALMOST_ALL * sizes[-1]), None)
+
+
+def without_passes(facts: Facts, items: I64, kernels: Bools) -> Function | None:
+    """The function that launches all of ``items`` and no kernel but ``kernels`` (a mask), with those it calls; or None.
+
+    Of several the deepest that holds nearly all of what the outermost does, on the host and on the device. It launches
+    no collectives either.
+    """
+    stack, met = (stacks_of_launches(facts, each) for each in (facts.kernels, facts.collectives.item))
+    own = np.unique(stacks_of_launches(facts, items))
+    if not len(items) or own[0] < 0:
+        return None
+    chain: list[Function] = []
+    sizes: list[float] = []
+    for function in functions_around(facts, int(own[0])):
+        there = within(facts, function, stack)
+        if not kernels[there].all() or within(facts, function, met).any():
+            break
+        if within(facts, function, own).all():
+            chain.append(function)
+            held = facts.span_of(frames_of(facts, function))
+            sizes.append(length_of(held) + float(facts.length(facts.kernels[there]).sum()))
+    return deepest(chain, sizes) if chain else None
+
+
+def frames_of(facts: Facts, function: Function) -> I64:
+    """The frames of ``function`` on the host, none inside another."""
+    return facts.outermost(facts.named(("python", "other"), lambda name: _is_of(name, function)))
 
 
 def by_function(facts: Facts, owners: Sequence[Owner], beside: Sequence[Owner]) -> list[Owner]:

@@ -270,6 +270,23 @@ def dropout(job: Training, link: str) -> None:
     job.run("DropOutDoMaskV3", 40, "512,512", op="aten::native_dropout", trained="")
 
 
+def cloned(job: Training, number: int) -> None:
+    """An average of the weights in a function that first clones each of them, after the host waited for the device."""
+    passes(job, number)
+    begin, many = job.at, {"shapes": "65536", "out": "65536", "dtype": "FLOAT"}
+    job.run("ApplyAdamWV2", 100, op="aten::adamw", stack="train.py(5): step", **many)
+    job.trace.host("Optimizer.step#AdamW.step", begin - 1, job.at - begin + 1)
+    job.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", job.at, job.free + 5 - job.at)
+    job.at = begin = job.free + 6
+    for _ in range(20):
+        job.at += 90
+        job.run("TensorMove", 5, op="aten::clone", stack="ema.py(20): update|train.py(6): step", **many)
+    for _ in range(6):
+        stack = "ema.py(30): mix|ema.py(25): update|train.py(6): step"
+        job.run("ForeachLerpScalar", 60, op="aten::_foreach_lerp_", stack=stack, **many)
+    job.trace.host("app/ema.py(12): update", begin, job.at - begin, cat="python_function")
+
+
 def scattered(job: Training, number: int) -> None:
     """An operator that writes at a tenth of the bandwidth that others reach, and hardly computes."""
     passes(job, number)
@@ -421,8 +438,9 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (looped, "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "Products of one expert after another"),
         (many(0.4), "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "a step makes 8 passes"),
         (indexed, "KERNEL.CORES", 380, "IndexPutV2 runs on 1 core"),
+        (cloned, "OP.NOGRAD", 20 * 100 + 6 * 60, "After the optimizer ema.py:12 in update() updates tensors"),
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
-        (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
+        (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast, CrossEntropyLoss and"),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
         (statistics, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
         (sharded, "COMM.SMALL", 79 * 59, "80 gathers of weights a step are too small: each takes 59.00 µs"),
