@@ -435,16 +435,22 @@ class ForwardPasses(Struct, frozen=True, eq=False):
 
 
 def forward_passes(service: Service) -> ForwardPasses:
-    """The rows of forward.csv, which many versions of vLLM leave empty; then the events of that name.
-
-    An event is of the process whose number it or its thread has: ``prof_id`` ends with that of the process.
-    """
+    """The rows of forward.csv, which many versions of vLLM leave empty; then the events of that name."""
     rows = service.forwards
     if len(rows):
         return ForwardPasses(rows.start, rows.end, rows.process.astype(np.int64))
     spans = service.spans
     names = [code for code, text in enumerate(service.texts) if text.lower() == "forward"]
     chosen = np.flatnonzero(np.isin(spans.name, names))
+    return ForwardPasses(spans.start[chosen], spans.end[chosen], processes_of(service, chosen))
+
+
+def processes_of(service: Service, chosen: I64) -> I64:
+    """The process of each of the spans ``chosen``, a code of ``Service.texts``: ``NONE`` if it may be one of several.
+
+    A span is of the process whose number it or its thread has: ``prof_id`` ends with that of the process.
+    """
+    spans = service.spans
     processes = np.unique(service.batches.process[service.batches.process >= 0]).tolist()
     numbers = {number[0]: code for code in processes if (number := _NUMBER.findall(service.text(code))[-1:])}
     only = processes[0] if len(processes) == 1 else NONE
@@ -456,7 +462,8 @@ def forward_passes(service: Service) -> ForwardPasses:
     pairs = np.stack([spans.thread[chosen], spans.process[chosen]])
     known, which = np.unique(pairs, axis=1, return_inverse=True)
     codes = np.array([process_of(*pair) for pair in known.T.tolist()] + [NONE], np.int64)
-    return ForwardPasses(spans.start[chosen], spans.end[chosen], codes[which.ravel()])
+    of_each: I64 = codes[which.ravel()]
+    return of_each
 
 
 _NUMBER = re.compile(r"\d+")

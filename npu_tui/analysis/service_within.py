@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_model import ServiceModel
-from npu_tui.analysis.service_steps import Cycle, Steps
+from npu_tui.analysis.service_steps import Cycle, Steps, processes_of
 from npu_tui.analysis.service_timeline import ServiceTimeline
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_within
@@ -36,6 +36,23 @@ def within(found: ServiceTimeline, begin: I64, end: I64, *parts: Cycle) -> I64:
     for part in parts:
         covered[:, part] = covered_within(begin, end, *where[part])
     return covered
+
+
+def of_range(found: ServiceTimeline, name: int, *parts: Cycle) -> I64:
+    """How much of ``parts`` of each cycle the ranges called ``name`` of the same engine cover, ns; (steps, 7)."""
+    service, steps = found.service, found.steps
+    chosen = np.flatnonzero(service.spans.name == name)
+    codes = {text: code for code, text in enumerate(service.texts)}
+    process = processes_of(service, chosen)
+    time = np.zeros_like(steps.cycle)
+    for number, engine in enumerate(found.engines):
+        mine = chosen
+        if len(found.engines) > 1:
+            mine = chosen[np.isin(process, [codes[one] for one in engine.processes])]
+        begin, end = service.spans.start[mine], service.spans.end[mine]
+        here = steps.of(number)
+        time[here] = within(found, begin, end, *parts)[here]
+    return time
 
 
 def freed(found: ServiceTimeline, time: I64) -> ServiceTimeline:

@@ -51,6 +51,7 @@ from npu_tui.rules.service_parts import (
     scheduler,
     transfer,
 )
+from npu_tui.rules.service_ranges import copies
 from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue, repeats
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
@@ -531,6 +532,7 @@ SERVICE_RULES = (
         "SERVICE.OUTPUT", "model_pre_post_processing_latency", output, SHARE,
         advice=("SERVICE.OUTPUT", "service_output_detokenizer", "service_output_clients", "service_output_timer"),
     ),
+    _rule("SERVICE.COPIES", "service_vs_model_performance_gap", copies, SHARE),
     _rule("SERVICE.HOST", "gil_lock_preemption", shared, SHARE),
     _rule("SERVICE.STOP", "service_vs_model_performance_gap", stop, advice=("SERVICE.STOP",)),
     _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE),

@@ -1,0 +1,49 @@
+"""What runs within forward passes of a simulated service: copies take the same time in all, computing does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import figure, served
+from service import MS, Service
+from service_writer import Folder
+
+from npu_tui.analysis.limits import Thresholds
+from npu_tui.load.load import load
+from npu_tui.rules.service_verdict import JudgedService, judged
+from npu_tui.strings import words
+
+_COPIED = 16  # ms of each pass
+_SERVICE = Service(requests=100, fixed=(14 + _COPIED) * MS)
+
+
+def _with_ranges(folder: Path, part: float) -> JudgedService:
+    """What is said of ``_SERVICE`` with a range in each of its passes: as long as copies, or a ``part`` of the pass."""
+    Folder(served(_SERVICE)).write(folder, trace=True)
+    path = folder / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    passes = [event for event in events if event["name"] == "forward"]
+    assert len(passes) > 100
+    for one in passes:
+        events.append(dict(one, name="load_weights", dur=one["dur"] * part if part else _COPIED * 1000.0))
+    path.write_text(json.dumps(events))
+    return judged(load(folder), Thresholds())
+
+
+def test_what_takes_the_same_time_in_every_pass_is_no_computing(tmp_path: Path) -> None:
+    """The replayed time of tokens is that of the same service without copies."""
+    first = _with_ranges(tmp_path, 0.0).findings.findings[0]
+    assert words(first.title).startswith("load_weights takes 16.00 ms of each forward pass, whatever it computes")
+    then = figure(replace(_SERVICE, fixed=14 * MS), "tpot", 50)
+    value = words(first.detail).split("TPOT p50 ")[1].split(" → ")[1].split(" ms")[0]
+    assert float(value) * MS == pytest.approx(then, rel=0.1)
+
+
+def test_what_grows_with_a_pass_computes(tmp_path: Path) -> None:
+    """Half of each pass is a layer, or attention: that cannot be taken away."""
+    found = _with_ranges(tmp_path, 0.5)
+    assert "SERVICE.COPIES" not in [one.id for one in found.findings.findings]
