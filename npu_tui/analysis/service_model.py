@@ -52,7 +52,7 @@ class EngineModel(Struct, frozen=True):
     from more than so many on. No pass takes less than ``least`` ns. What lies around a pass takes so many ns a request
     and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a prompt,
     what comes ``after`` it for each token given before. Without any request under way it waits with ``patience`` for
-    more.
+    more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
     """
 
     cost: Cost
@@ -82,6 +82,8 @@ class EngineModel(Struct, frozen=True):
     filled: tuple[float, float, int] = (0.0, 0.0, 0)
     least: float = 0.0
     patience: float = 0.0
+    timer: float = 0.0
+    fill: int = MANY
 
 
 class ServiceModel(Struct, frozen=True):
@@ -203,7 +205,8 @@ def model_of(
     waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
         lat.arrival[ttft.rids] != UNKNOWN
     ]
-    least = int(np.percentile(waits, _LEAST)) if holds and len(waits) else 0
+    waits_for_more = any(engine.timer for engine in engines.values())
+    least = int(np.percentile(waits, _LEAST)) if holds and len(waits) and not waits_for_more else 0
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     answer = np.where(lat.tokens[rids] > 0, lat.tokens[rids], np.rint(turns * growth).astype(np.int64) + 1)
     models = tuple(engines[number] for number in range(len(found.engines)))
@@ -264,6 +267,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         for here in (~within, within)
     ]
     known = found.room.total[number]
+    timer, fill = _timer(found, number)
     return EngineModel(
         cost or fitted(work[mine][usual(Cycle.forward)], steps.forward[mine][usual(Cycle.forward)]),
         around_of(size, waits, steps.cycle[mine, Cycle.schedule], usual(Cycle.schedule)),
@@ -276,7 +280,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         swaps=_swaps_out(found, number), stalls=lost[0], stuck=lost[1],
         lost=found.room.lost[number] if found.room.lost else (), part=_part(found, chunks, budget),
-        patience=_patience(found, mine, since),
+        patience=0.0 if timer else _patience(found, mine, since), timer=timer, fill=fill,
     )  # fmt: skip
 
 
@@ -294,6 +298,28 @@ def _patience(found: ServiceTimeline, mine: I64, since: I64) -> float:
         return 0.0
     least = float(np.median(waited))
     return least if least > FAR_LONGER * max(float(np.median(usual)), LONG_NS) else 0.0
+
+
+def _timer(found: ServiceTimeline, number: int) -> tuple[float, int]:
+    """How long the first of the requests that an engine admits together has waited, ns, and how many cut that short.
+
+    0 where others wait as long as the first one, or nothing is the same for nearly all.
+    """
+    steps, step = found.steps, found.pair_step[found.entries]
+    here = steps.engine[step] == number
+    step, waited = step[here], (steps.opened[step] - found.came)[here]
+    longest, shortest = np.full(len(steps), -1), np.full(len(steps), np.iinfo(np.int64).max)
+    np.maximum.at(longest, step, waited)
+    np.minimum.at(shortest, step, waited)
+    new = np.bincount(step, minlength=len(steps))
+    first, count = longest[new > 0], new[new > 0]
+    if len(first) < FEWEST:
+        return 0.0, MANY
+    least, usual = np.quantile(first, (LITTLE, 1 / 4))
+    later = shortest[new > 1] < (1 - LITTLE) * least
+    if least <= FAR_LONGER * LONG_NS or usual > (1 + LITTLE) * least or later.sum() < max(SOME, HALF * len(later)):
+        return 0.0, MANY
+    return float(least), int(count[first < (1 - LITTLE) * least].min(initial=MANY))
 
 
 def _part(found: ServiceTimeline, chunks: Bools, budget: int) -> int:

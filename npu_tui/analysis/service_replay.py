@@ -157,13 +157,11 @@ def _steps(
     """
     order = mine[np.argsort(ready[mine], kind="stable")]
     handed = (model.first != model.last) & ~leaves  # such a request decodes at once
-    coming = deque(
-        (came, _QueuedRequest(r, 1 if handed[r] else prompt, prompt - 1.0 if handed[r] else 0.0, turns, growth))
-        for came, r, prompt, turns, growth in zip(
-            ready[order].tolist(), order.tolist(), model.prompt[order].tolist(), model.turns[order].tolist(),
-            model.growth[order].tolist(), strict=True,
-        )
-    )  # fmt: skip
+    columns = (of[order].tolist() for of in (ready, model.prompt, model.turns, model.growth))
+    coming = deque[tuple[float, _QueuedRequest]]()
+    for r, came, prompt, turns, growth in zip(order.tolist(), *columns, strict=True):
+        left, context = (1, prompt - 1.0) if handed[r] else (prompt, 0.0)
+        coming.append((came, _QueuedRequest(r, left, context, turns, growth, came=came)))
     waiting: deque[_QueuedRequest] = deque()
     running: list[_QueuedRequest] = []
     cost, room = engine.cost, engine.room
@@ -185,10 +183,16 @@ def _steps(
             waiting = deque(sorted((*waiting, *came), key=lambda row: rank[row.request]))
         while coming and coming[0][0] <= time:
             waiting.append(coming.popleft()[1])
+        while engine.timer and not running and _waits_for_more(engine, waiting, time):
+            time = waiting[0].came + engine.timer
+            if coming and coming[0][0] < time:
+                time, one = coming.popleft()
+                waiting.append(one)
         budget, evicted, queued = engine.budget, False, len(waiting)
         chosen: list[tuple[_QueuedRequest, int]] = []
         rest = _left(engine, free, running)
-        prompts_first = not engine.chunked and waiting and len(running) < engine.seqs
+        admits = not (engine.timer and _waits_for_more(engine, waiting, time))
+        prompts_first = not engine.chunked and admits and bool(waiting) and len(running) < engine.seqs
         prompts_first = prompts_first and _following(engine, waiting, budget, rest) is not None
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # budget used up, or this one and all after it were preempted
@@ -207,9 +211,8 @@ def _steps(
             free, row.blocks = free - need, row.blocks + need
             chosen.append((row, count))
             budget -= count
-        while (
-            (engine.chunked or prompts_first) and not evicted and waiting and budget > 0 and len(running) < engine.seqs
-        ):
+        admits = admits and (engine.chunked or prompts_first)
+        while admits and not evicted and waiting and budget > 0 and len(running) < engine.seqs:
             following = _following(engine, waiting, budget, _left(engine, free, running))
             if following is None:
                 break
@@ -274,6 +277,11 @@ def _steps(
     given[unserved] = ended[unserved] = np.nan
 
 
+def _waits_for_more(engine: EngineModel, waiting: deque[_QueuedRequest], time: float) -> bool:
+    """Whether ``engine`` admits none of ``waiting`` yet: they are few, and the first one has not waited for long."""
+    return 0 < len(waiting) < engine.fill and time < waiting[0].came + engine.timer
+
+
 def _following(
     engine: EngineModel, waiting: deque[_QueuedRequest], budget: int, rest: int
 ) -> tuple[_QueuedRequest, int, int] | None:
@@ -302,7 +310,8 @@ class _QueuedRequest(Struct, eq=False):
     """A request on an engine: tokens ``prompt`` are left to be computed, ``turns`` steps to be decoded after the first.
 
     It holds ``blocks`` for a ``context`` of so many tokens, which grows by ``growth`` a step, and was ``given`` so
-    many; ``out`` of the batch. It may take so many blocks at ``most``, for which there is room.
+    many; ``out`` of the batch. It may take so many blocks at ``most``, for which there is room. It ``came`` to the
+    queue at that moment, ns.
     """
 
     request: int
@@ -314,6 +323,7 @@ class _QueuedRequest(Struct, eq=False):
     out: bool = True
     given: float = 0.0
     most: int = 0
+    came: float = 0.0
 
     def lacks(self, count: int, room: Room) -> int:
         """How many blocks it needs for ``count`` tokens more."""

@@ -53,6 +53,7 @@ from npu_tui.rules.service_parts import (
 )
 from npu_tui.rules.service_ranges import copies
 from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue, repeats
+from npu_tui.rules.service_waits import wait
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
@@ -117,27 +118,6 @@ def _steady(check: Callable[[ServiceFacts], Cause | None], column: Cycle) -> Cal
         return check(facts) if 2 * found.held[:, column].sum() <= found.steps.cycle[:, column].sum() else None
 
     return steady
-
-
-def _wait(facts: ServiceFacts) -> Cause | None:
-    """Requests wait although the batch has room and blocks are free, or although nothing runs at all."""
-    patience = max((engine.patience for engine in facts.model.engines), default=0.0) if facts.model else 0.0
-    if patience and facts.worth((share := facts.ttft.share(TTFT.queue_other)[0], share), _impatient, NOTABLE):
-        return draft_of(
-            share, "patience", "patience_detail", {"share": share, "patience": patience}, facts.cost(TTFT.queue_other),
-            facts.held(TTFT.queue_other), _impatient,
-        )  # fmt: skip
-    if not facts.holds:
-        return None
-    share = max(facts.ttft.share(TTFT.queue_other))
-    return draft_of(
-        share, "wait", "wait_detail", {"share": share}, facts.cost(TTFT.queue_other), facts.held(TTFT.queue_other),
-        lambda model: replace(model, held=np.zeros_like(model.held)),
-    )  # fmt: skip
-
-
-def _impatient(model: ServiceModel) -> ServiceModel:
-    return with_engines(model, patience=0.0)
 
 
 def _mix(facts: ServiceFacts) -> Cause | None:
@@ -497,7 +477,8 @@ SERVICE_RULES = (
         advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order",
                 "service_gone"),
     ),
-    _rule("SERVICE.WAIT", "request_wait_latency", _wait, SHARE, TAIL_SHARE),
+    _rule("SERVICE.WAIT", "request_wait_latency", wait, SHARE, TAIL_SHARE,
+          advice=("SERVICE.WAIT", "service_timer", "service_drained", "service_adapters")),
     _rule(
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
         advice=("service_chunks", "service_apart"),

@@ -59,6 +59,8 @@ def mean(service: Service, latency: str) -> float:
             "blocks that are reserved for longer answers",
         ),
         (_short(lock=250, schedule=MS, per_text=6 * US), {"lock": 0}, "tpot", "Each open request slows all that"),
+        (_short(timer=200 * MS, gap=110 * MS), {"timer": 0}, "ttft", "nobody in before the first one has waited 20"),
+        (_short(drained=True), {"drained": False}, "ttft", "wait until the whole batch before them has ended"),
         (_short(quota=55 * MS), {"quota": 0}, "tpot", "The host stops until the same moment of every 100.0 ms"),
         (_short(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
         (_short(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),

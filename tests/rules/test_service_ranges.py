@@ -47,3 +47,18 @@ def test_what_grows_with_a_pass_computes(tmp_path: Path) -> None:
     """Half of each pass is a layer, or attention: that cannot be taken away."""
     found = _with_ranges(tmp_path, 0.5)
     assert "SERVICE.COPIES" not in [one.id for one in found.findings.findings]
+
+
+@pytest.mark.parametrize("every", [10, 0])
+def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int, tmp_path: Path) -> None:
+    """There is room for them: adapters that take turns in too few slots are why, if any are loaded."""
+    held = Service(requests=100, hold=120 * MS)
+    Folder(served(held)).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    passes = [event for event in events if event["name"] == "forward"]
+    events += [dict(one, name="set_active_loras", dur=500.0) for one in (passes[::every] if every else ())]
+    path.write_text(json.dumps(events))
+    first = judged(load(tmp_path), Thresholds()).findings.findings[0]
+    assert first.id == "SERVICE.WAIT"
+    assert ("adapter" in words(first.title)) == bool(every)

@@ -1,0 +1,76 @@
+"""Findings about requests of a service that wait though there is room for them: for a timer, a batch or an adapter."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.limits import HARDLY_ANY, LITTLE, NOTABLE, SOME
+from npu_tui.analysis.service_cost import FEWEST
+from npu_tui.analysis.service_model import ServiceModel, with_engines
+from npu_tui.analysis.service_timeline import TTFT
+from npu_tui.rules.service_engines import SHORT
+from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
+from npu_tui.trace.message import message
+from npu_tui.trace.service import ADAPTERS
+from npu_tui.trace.text import brief
+
+
+def wait(facts: ServiceFacts) -> Cause | None:
+    """Requests wait although the batch has room and blocks are free, or although nothing runs at all."""
+    engines = facts.model.engines if facts.model else ()
+    share = facts.ttft.share(TTFT.queue_other)
+    for kind in ("timer", "patience"):
+        time = max((getattr(engine, kind) for engine in engines), default=0.0)
+        if time and facts.worth((share[0], share[0]), _impatient, NOTABLE):
+            return draft_of(
+                share[0], kind, f"{kind}_detail", {"share": share[0], "patience": time}, facts.cost(TTFT.queue_other),
+                facts.held(TTFT.queue_other), _impatient, "service_timer",
+            )  # fmt: skip
+    if not facts.holds:
+        return None
+    draft = draft_of(
+        max(share), "wait", "wait_detail", {"share": max(share)}, facts.cost(TTFT.queue_other),
+        facts.held(TTFT.queue_other), _at_once,
+    )  # fmt: skip
+    return _drained(facts, draft) or _for_adapters(facts, draft) or draft
+
+
+def _impatient(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, patience=0.0, timer=0.0)
+
+
+def _at_once(model: ServiceModel) -> ServiceModel:
+    return replace(model, held=np.zeros_like(model.held))
+
+
+def _drained(facts: ServiceFacts, draft: Cause) -> Cause | None:
+    """Requests are taken in only once all of the batch before have ended."""
+    found, steps = facts.found, facts.found.steps
+    new = np.bincount(found.pair_step[found.entries], minlength=len(steps))
+    before = np.append(False, steps.engine[1:] == steps.engine[:-1]) & (new > 0)
+    alone = found.seated == new
+    several = np.flatnonzero(before)[steps.size[np.flatnonzero(before) - 1] > 0]
+    if len(several) < FEWEST or alone[several].mean() < 1 - LITTLE:
+        return None
+    share = max(facts.ttft.share(TTFT.queue_other))
+    words = {"share": share, "count": len(several), "size": float(found.seated[several].mean())}
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("drained", "drained_detail"))
+    return replace(draft, title=told, detail=explained, advice=("service_drained",))
+
+
+def _for_adapters(facts: ServiceFacts, draft: Cause) -> Cause | None:
+    """Adapters are loaded again and again: those that do not fit beside each other wait."""
+    spans, service = facts.found.service.spans, facts.found.service
+    named = [code for code, text in enumerate(service.texts) if any(word in text.lower() for word in ADAPTERS)]
+    rows = np.flatnonzero(np.isin(spans.name, named) & (spans.end > spans.start))
+    if len(rows) < max(SOME, HARDLY_ANY * len(facts.found.steps)):
+        return None
+    usual = int(np.bincount(spans.name[rows]).argmax())
+    mine = rows[spans.name[rows] == usual]
+    words = {
+        "share": max(facts.ttft.share(TTFT.queue_other)), "name": brief(service.text(usual), SHORT), "count": len(mine),
+        "steps": len(facts.found.steps), "each": float((spans.end - spans.start)[mine].mean()),
+    }  # fmt: skip
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("adapters", "adapters_detail"))
+    return replace(draft, title=told, detail=explained, advice=("service_adapters",))
