@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.limits import AWAKE_NS, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES, Threshold
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_device import AFTER_EVENT_NS, AWAIT, RECORD, DeviceTasks
-from npu_tui.analysis.replay_host import waits_of
+from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, waited_copies, without_all
 from npu_tui.rules.cpu import PERIOD_NS, stops
@@ -49,7 +51,7 @@ from npu_tui.rules.rule import (
 from npu_tui.rules.told_path import launching_gains, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import FRAME, is_of_program
-from npu_tui.trace.intervals import covered_within, touches, union
+from npu_tui.trace.intervals import covered_within, parted, touches, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -148,6 +150,7 @@ def unasked(facts: Facts) -> Draft | None:
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
 _UNSEEN = ("pause_look", "pause_record", "gc_record")
+_HELD = ("cpu_idle", "binding", "gc_record")
 
 
 @once_per_device
@@ -162,6 +165,7 @@ def pauses_behind_peers(facts: Facts) -> Draft | None:
 
 
 def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> Draft | None:
+    owners = _still(facts, owners)
     change = _uncollected(facts, change_of(owners))
     silent = span_of(facts, change)
     removes = common(waiting(facts), silent)
@@ -195,7 +199,8 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
     form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
     own = sorted(_long_pauses(owner) for owner in owners)
     if form == "_in" and own[-1] < NEARLY_ALL * sum(own):
-        form, place = "_spread", ""
+        # Of one step nothing tells whether the next one stops elsewhere: each place is one of its own.
+        form, place = "_spread" if facts.count > 1 else "", ""
         words["places"] = sum(time > NOTABLE * own[-1] for time in own)
     lines = [owner.where for owner in owners[:PLACES]]
     if beside is not None:
@@ -214,7 +219,11 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
         message(f"finding.pause.title{form}", **words),
         message(detail, share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise("cpu_idle", "binding", "gc_record") if nowhere else advise(look) if place else advise(*_UNSEEN),
+        advise("cpu_idle", "binding", "gc_record")
+        if nowhere
+        else advise(look)
+        if place or any(lines)
+        else advise(*_UNSEEN),
         removes,
         confidence="medium",
         code_lines=() if nowhere else tuple(dict.fromkeys(line for line in lines if line is not None)),
@@ -224,6 +233,28 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
         most=cost if in_time else None,
         reach=reach_of(facts, change),
     )
+
+
+def _still(facts: Facts, owners: tuple[Owner, ...]) -> tuple[Owner, ...]:
+    """``owners`` as far as nothing begins on their threads: an operator that is launched slowly begins calls."""
+    found = []
+    for owner in owners:
+        if not owner.name and owner.change is not None:
+            cuts = tuple(replace(cut, span=_silences(facts, cut)) for cut in owner.change.host)
+            owner = replace(owner, change=replace(owner.change, host=tuple(cut for cut in cuts if len(cut.span[0]))))
+        if owner.change is not None and owner.change.host:
+            found.append(owner)
+    return tuple(found)
+
+
+def _silences(facts: Facts, cut: HostCut) -> Span:
+    """The parts of ``cut`` of the length of a pause in which no slice of its thread begins."""
+    slices, (tids, number) = facts.trace.slices, thread_numbers(facts.trace)
+    lanes = [lane for lane in facts.trace.lanes if number[lane.index] >= 0 and tids[number[lane.index]] == cut.thread]
+    begins = np.concatenate([slices.start[lane.first : lane.last] for lane in lanes] or [slices.start[:0]])
+    start, end = parted(*cut.span, np.sort(begins))
+    long = end - start >= WORK_NS
+    return start[long], end[long]
 
 
 def _long_pauses(owner: Owner) -> int:
@@ -296,7 +327,10 @@ def _copying(facts: Facts, silent: Span) -> Span:
     copied = facts.trace.slices.end[copies]
     low, high = without((silent[0][:1], silent[1][-1:]), facts.span_of(others))
     first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
-    most = covered_within(*silent, low, high) >= HALF * (high - low)
+    either = together(silent, facts.span_of(copies))  # what is launched before or after is no part of it
+    low = np.maximum(low, np.append(either[0], EVERYTHING.end)[np.searchsorted(either[1], low, "right")])
+    high = np.minimum(high, np.append(EVERYTHING.start, either[1])[np.searchsorted(either[0], high)])
+    most = (low < high) & (covered_within(*silent, low, high) >= HALF * (high - low))
     chosen = (last - first >= 2) & most
     return low[chosen], high[chosen]
 

@@ -22,6 +22,7 @@ from troubled import TROUBLED
 from written import text_report
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import Change, HostCut
@@ -34,8 +35,9 @@ from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.outliers import _compared
-from npu_tui.rules.pauses import _pauses
+from npu_tui.rules.pauses import _pauses, _still
 from npu_tui.rules.rule import Draft
+from npu_tui.rules.told_path import path_owners
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 from npu_tui.trace.once import ValueCache
@@ -277,6 +279,28 @@ def test_pauses_now_at_one_line_now_at_another_are_of_no_line() -> None:
     assert "at 2 places of the program" in words(several.title)
     assert (several.code_lines, several.anywhere) == ((), True)
     assert "whatever line it is at" in words(several.detail)
+
+
+def test_operators_that_are_launched_slowly_are_no_pause() -> None:
+    """A thread that begins one call after another does not stand still, however long nothing reaches the device."""
+    facts = facts_of(job("healthy"))
+    lanes, start = facts.trace.lanes, facts.trace.slices.start
+    host = [lane for lane in lanes if facts.trace.layers[lane.layer].kind == "python"]
+    tid = max(host, key=lambda lane: lane.last - lane.first).tid
+    begins = np.sort(np.concatenate([start[lane.first : lane.last] for lane in lanes if lane.tid == tid]))
+    breaks = np.flatnonzero(np.diff(begins, append=2**62) >= WORK_NS)
+    runs = np.split(begins, breaks + 1)
+    launched = max(runs, key=len)
+
+    def pausing(*span: int) -> Owner:
+        cut = HostCut(tid, (np.array(span[:1]), np.array(span[1:])))
+        return structs.replace(some_owner, name="", change=Change(host=(cut,)))
+
+    some_owner = path_owners(facts).owners[0]
+    assert launched[-1] - launched[0] > WORK_NS
+    assert _still(facts, (pausing(launched[0], launched[-1]),)) == ()
+    (still,) = _still(facts, (pausing(launched[0], begins[-1] + 12_000_000),))
+    assert (still.change.host[0].span[0][-1], still.change.host[0].span[1][-1]) == (begins[-1], begins[-1] + 12_000_000)
 
 
 @pytest.mark.parametrize(
