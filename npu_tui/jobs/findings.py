@@ -21,7 +21,7 @@ from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, stands_still
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
-from npu_tui.jobs.roots import root_of, rooted
+from npu_tui.jobs.roots import late_roots, root_of, rooted
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, sentences, severity_of
 from npu_tui.strings import words
@@ -52,7 +52,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     hot |= {rank for finding in uneven for rank in finding.ranks}
     findings = [*experts, *padding_findings(job), *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job)]
-    findings += [*ring_findings(job), *spread_findings(job)]
+    findings += [*ring_findings(job), *spread_findings(job), *late_roots(job, _why)]
     findings += [*role_findings(job.roles), *swap_findings(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
     findings = [*_lost_by_all(job, findings[0] if findings else None), *findings]

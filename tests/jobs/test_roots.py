@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from npu_tui.analysis.experts import Pace
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankFinding, RankProfile, RecordedCall, StepTime
+from npu_tui.jobs.model import Busy, RankFinding, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.roots import root_of
 from npu_tui.strings import words
 from npu_tui.trace.message import message
@@ -53,6 +54,23 @@ def test_the_rank_that_alone_computes_what_it_sends_is_named():
     assert "wait 20.00 ms a step for it" in words(found.detail)
     assert "what rank 2 does alone" in words(found.detail)
     assert found.gain_ns == STEPS * 5 * MS  # the work stays: any rank that does it takes as long
+
+
+def test_a_rank_that_is_late_with_what_it_sends_is_slow_by_what_its_host_does():
+    late, loads = ranks(2, 0, 20), {"longest": 20 * MS, "waits": 20 * MS, "unit": "step"}
+    reads = RankFinding(
+        "DATA.LOADER", 20 * MS, message("finding.loader.title", **loads), "data", ("train.py", 7), STEPS, True
+    )
+    late[2] = replace(late[2], findings=(reads,))
+    found = job_findings(Job(Path("job"), late))[0]
+    assert (found.id, found.ranks, found.gain_ns) == ("RANK.SLOW", (2,), STEPS * 20 * MS)
+    assert words(found.title).startswith("rank 2 is late with what it broadcasts: in time a step would be up to 20.00")
+    assert "train.py:7" in words(found.title)
+    # What the others compute meanwhile costs nothing, nor what may be the start of its profiler.
+    busy = [replace(each, busy=Busy(each.calls.start[1::2], each.calls.end[1::2])) for each in late]
+    fresh = [replace(each, recorded=EPOCH + 270 * MS) for each in late]
+    for known in (busy, fresh):
+        assert not [each for each in job_findings(Job(Path("job"), known)) if each.id == "RANK.SLOW"]
 
 
 @pytest.mark.parametrize(("alone", "waits"), [(0, 0), (0, 20), (20, 0)])
