@@ -118,7 +118,7 @@ def model_of(prompts: list[int], turns: list[int], starts: list[int], engine: En
     none = np.zeros(len(prompts), np.int64)
     return ServiceModel(
         (engine,), np.arange(len(prompts)), np.array(starts), none, np.array(prompts), np.array(turns),
-        np.ones(len(prompts)), none, none, none, none, none, none, none, none > 0,
+        np.ones(len(prompts)), np.array(turns) + 1, none, none, none, none, none, none, none, none > 0,
         none > 0, none == 0,
     )  # fmt: skip
 
@@ -200,7 +200,9 @@ def test_an_empty_batch_needs_no_margin(chunked: bool) -> None:
 
 def test_drafts() -> None:
     """0–25 the prompt and a draft; 25–43 and 43–61 three tokens, two of which stay. Without: 21, then 12 each."""
-    model = replace(model_of([100], [2], [0], replace(ENGINE, width=3, draft=4)), growth=np.full(1, 2.0))
+    model = replace(
+        model_of([100], [2], [0], replace(ENGINE, width=3, draft=4)), growth=np.full(1, 2.0), answer=np.full(1, 5)
+    )
     served, alone = replayed(model), replayed(undrafted(model))
     assert (served.ttft.tolist(), served.tpot.tolist()) == ([25], [9])
     assert (alone.ttft.tolist(), alone.tpot.tolist()) == ([21], [12])
