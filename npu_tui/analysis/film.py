@@ -87,18 +87,18 @@ def film(replay: Replay, change: Change, devices: Sequence[DeviceSlices]) -> tup
     """
     trace = replay.model.trace
     start, end = _replayed_times(replay, replay.run(change), change)
-    moved = _as_nature(trace, replace(trace, slices=changed(trace.slices, start=start, end=end)))
+    moved = as_nature(trace, replace(trace, slices=changed(trace.slices, start=start, end=end)))
     dropped, added = _overlap(moved, devices)
-    return _assembled(trace, moved, np.flatnonzero(~dropped), added)
+    return assembled(trace, moved, np.flatnonzero(~dropped), added)
 
 
 def moved_film(trace: Trace, recorded: I64, played: I64, devices: Sequence[DeviceSlices]) -> Trace:
     """The run of ``trace`` where the moments ``recorded`` are ``played`` instead, ns; all between two in proportion."""
     moves, slices = _Moves.of(recorded, played), trace.slices
     start, end = moves.at(slices.start), moves.at(slices.end)
-    moved = _as_nature(trace, replace(trace, slices=changed(slices, start=start, end=end)))
+    moved = as_nature(trace, replace(trace, slices=changed(slices, start=start, end=end)))
     dropped, added = _overlap(moved, devices)
-    return _assembled(trace, moved, np.flatnonzero(~dropped), added)[0]
+    return assembled(trace, moved, np.flatnonzero(~dropped), added)[0]
 
 
 def _replayed_times(replay: Replay, run: Run, change: Change) -> tuple[I64, I64]:
@@ -172,7 +172,7 @@ def _move_host(replay: Replay, run: Run, change: Change, start: I64, end: I64) -
         times[item[at]] = played[marks[at]]
 
 
-def _as_nature(trace: Trace, made: Trace) -> Trace:
+def as_nature(trace: Trace, made: Trace) -> Trace:
     """``made`` with what ``trace`` has beside its columns: its nature, its service, the scheduling of its threads."""
     for name in ("nature", "service", "scheduling", "is_untimed", "bytes_beside", "held"):
         setattr(made, name, getattr(trace, name))
@@ -206,7 +206,7 @@ def _overlap(moved: Trace, devices: Sequence[DeviceSlices]) -> tuple[Bools, _Add
     return dropped, (start, end, like)
 
 
-def _assembled(recorded: Trace, moved: Trace, kept: I64, added: _Added) -> tuple[Trace, I64]:
+def assembled(recorded: Trace, moved: Trace, kept: I64, added: _Added) -> tuple[Trace, I64]:
     """Put a trace together from the slices of ``moved`` that are ``kept`` and those that are ``added``.
 
     Slices are in order and in rows, with the links between them. The second result is the new number of each slice
@@ -224,7 +224,7 @@ def _assembled(recorded: Trace, moved: Trace, kept: I64, added: _Added) -> tuple
     of_kept = np.flatnonzero(order < len(kept))
     place[source[of_kept]] = of_kept
     rows, lanes = _rows(moved, slices, place)
-    made = _as_nature(
+    made = as_nature(
         moved,
         replace(
             moved,

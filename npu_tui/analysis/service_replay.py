@@ -82,14 +82,30 @@ def _between_tokens(found: ServiceTimeline) -> F64:
     return np.append(gaps.astype(np.float64), np.zeros(alike))
 
 
-def replayed(model: ServiceModel) -> Served:
+class Moments(Struct, frozen=True, eq=False):
+    """When each request of a model comes, is first in a batch, and has its first and its last token, ns; (n,) each.
+
+    Its last step has ``ended`` before that. Between two tokens of a request lie the times ``between``. NaN where it is
+    not served.
+    """
+
+    come: I64
+    begun: F64
+    first: F64
+    ended: F64
+    last: F64
+    between: list[float]
+
+
+def moments(model: ServiceModel) -> Moments:
     """Run ``model``: first the engines that a request begins on, then those that it is handed to."""
     n = len(model.rids)
-    given, ended, between = np.zeros(n), np.zeros(n), list[float]()
+    given, ended, begun, between = np.zeros(n), np.zeros(n), np.full(n, np.nan), list[float]()
     ready = (model.start + model.front + model.held).astype(np.float64)
     moved = model.first != model.last
     _run_all(
-        model, [_steps(engine, model, np.flatnonzero(model.first == number), ready, moved, given, ended, between)
+        model, [_steps(engine, model, np.flatnonzero(model.first == number), ready, moved, given, ended, begun,
+                       between)
                 for number, engine in enumerate(model.engines)]
     )  # fmt: skip
     ready = np.where(moved, ended + model.handover + model.pull, ready)
@@ -97,12 +113,17 @@ def replayed(model: ServiceModel) -> Served:
     stay = np.zeros(n, bool)
     _run_all(
         model, [_steps(engine, model, np.flatnonzero(moved & (model.last == number)), ready, stay, given, ended,
-                       between) for number, engine in enumerate(model.engines)]
+                       begun, between) for number, engine in enumerate(model.engines)]
     )  # fmt: skip
-    tokens = model.answer
+    return Moments(model.start, begun, given + model.tail, ended, ended + model.close, between)
+
+
+def replayed(model: ServiceModel) -> Served:
+    """What comes of ``model``."""
+    run, tokens = moments(model), model.answer
+    first, last, between = run.first, run.last, run.between
     counts, several = model.counts, model.counts & (model.turns > 0) & (tokens > 1)
-    wall = float(ended.max() - model.start.min())
-    first, last = given + model.tail, ended + model.close
+    wall = float(run.ended.max() - model.start.min())
     return Served(
         (first - model.start)[counts], (np.maximum(last - first, 0) / np.maximum(tokens - 1, 1))[several],
         (last - model.start)[counts],
@@ -149,6 +170,7 @@ def _steps(
     leaves: Bools,
     given: F64,
     ended: F64,
+    begun: F64,
     between: list[float],
 ) -> _Steps:
     """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
@@ -223,6 +245,7 @@ def _steps(
             row.most = row.blocks + row.lacks(row.prompt + engine.ahead, engine.room) if engine.ahead else 0
             waiting.remove(row)
             running.append(row)
+            begun[row.request] = min(begun[row.request], time) if begun[row.request] > 0 else time
             chosen.append((row, count))
             budget -= count
         if not chosen:  # what waits is larger than all that the engine has

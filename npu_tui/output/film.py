@@ -43,8 +43,8 @@ class Rung(Struct, frozen=True):
 class Film(Struct, frozen=True, eq=False):
     """The ``runs`` of one or more ranks without the first ``count`` of ``rungs``; the rest are what could go next.
 
-    A ``unit`` takes ``recorded`` ns with all of them. ``played`` are the runs as replayed; one that is alone has its
-    critical ``path``.
+    A ``unit`` takes ``recorded`` ns with all of them; of a service that is the ``figure`` which gains most. ``played``
+    are the runs as replayed; one that is alone has its critical ``path``.
     """
 
     runs: tuple[Profile, ...]
@@ -54,6 +54,7 @@ class Film(Struct, frozen=True, eq=False):
     count: int
     played: tuple[Profile, ...]
     path: ShownPath | None = None
+    figure: Message | None = None
 
     @property
     def profile(self) -> Profile:
@@ -98,6 +99,45 @@ def film_of(profile: Profile, texts: Sequence[str]) -> Film:
     path = played_path(profile, asked.facts, asked.replay, asked.change, trace, place)
     played = (Profile(trace, None, profile.thresholds),)
     return Film((profile,), asked.facts.unit_name, asked.facts.step_ns, rungs, len(every), played, path)
+
+
+def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
+    """The requests of the service ``profile`` without the findings that ``texts`` name, without the first by default.
+
+    None where no replay of the service goes without them.
+    """
+    from npu_tui.analysis.service_film import served_trace
+    from npu_tui.rules.service_facts import most_saved
+    from npu_tui.rules.service_verdict import JudgedService
+
+    verdict = profile.judged
+    if not isinstance(verdict, JudgedService) or (model := verdict.facts.model) is None:
+        return None
+    facts, known = verdict.facts, verdict.remedies
+    chosen = list(dict.fromkeys(text.removeprefix("fix ") for text in texts)) or [*known][:1]
+    if not chosen or not {*chosen} <= {*known}:
+        return None
+    ids = [*chosen, *(id for id in known if id not in chosen)]
+    figures = [facts.after(*(known[id] for id in ids[: count + 1])) for count in range(len(ids))]
+    if figures[len(chosen) - 1] is None or figures[0] is None:
+        return None
+    figure = most_saved(facts.figures, figures[0])
+    numbers = {
+        finding.id: (number, words(finding.title)) for number, finding in enumerate(verdict.findings.findings, 1)
+    }
+    rungs = []
+    for id, after in zip(ids, figures, strict=True):
+        if after is None or not after[figure] > 0:
+            break  # how long a request takes then is not known
+        number, title = numbers[id]
+        rungs.append(Rung(id, say("film.rung", number=number, title=title), after[figure]))
+    if len(rungs) < len(chosen):
+        return None
+    for id in chosen:
+        model = known[id](model)
+    played = Profile(served_trace(profile.trace, model), None, profile.thresholds)
+    told = message(f"service.figure.{figure}")
+    return Film((profile,), "request", facts.figures[figure], tuple(rungs), len(chosen), (played,), figure=told)
 
 
 def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, profiles: Sequence[Profile]) -> Film:
@@ -156,13 +196,16 @@ def film_blocks(profile: Profile) -> list[Block]:
     Nothing where the run cannot be replayed, or no cause is known.
     """
     try:
-        first = next((finding.whatif for finding in causes(profile)), None)
-        shown = None if first is None else film_of(profile, [first])
+        if profile.trace.service is not None:
+            shown = served_film(profile, [])
+        else:
+            first = next((finding.whatif for finding in causes(profile)), None)
+            shown = None if first is None else film_of(profile, [first])
     except (NoReplayError, InputError):
         return []
     if shown is None:
         return []
-    unit = message(f"finding.unit.{shown.unit}")
+    unit = shown.figure or message(f"finding.unit.{shown.unit}")
     lengths = [(say("film.recorded"), shown.recorded)]
     lengths += [(say("film.without", name=rung.name), rung.length) for rung in shown.rungs[:_MOST_RUNGS]]
     longest = max(length for _, length in lengths)
@@ -172,8 +215,16 @@ def film_blocks(profile: Profile) -> list[Block]:
     ]
     title = say("film.title", causes=shown.rungs[0].name)
     columns = (say("whatif.column.change"), say("whatif.column.after", unit=unit), "")
-    ladder = Table("film", say("film.ladder", unit=unit), columns, (False, True, False), rows, sortable=False)
-    return [ladder, Paragraph((say("film.page"),), "faint"), scene_timeline(film_scene(shown), title, RECORDED)]
+    ladder = Table(
+        "film",
+        say("film.ladder" if shown.figure is None else "film.ladder.requests", unit=unit),
+        columns,
+        (False, True, False),
+        rows,
+        sortable=False,
+    )
+    about = say("film.page" if shown.figure is None else "film.page.requests")
+    return [ladder, Paragraph((about,), "faint"), scene_timeline(film_scene(shown), title, RECORDED)]
 
 
 def align_film(scene: Scene, when: int) -> list[int]:

@@ -13,7 +13,7 @@ from npu_tui.analysis.service_timeline import TTFT, Metric, ServiceTimeline
 from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import SERVICE_RULES
-from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule, known, most_saved
+from npu_tui.rules.service_facts import SHARE, Cause, Remedy, ServiceFacts, ServiceRule, known, most_saved
 from npu_tui.rules.service_parts import FEWEST_REQUESTS
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
@@ -25,10 +25,16 @@ _SHOWN = 3  # places of a finding: the largest ones
 
 
 class JudgedService(SubjectVerdict, frozen=True, kw_only=True):
-    """What was ``found`` of a service, its ``findings``, the gravest first, and its ``figures`` as recorded."""
+    """What was ``found`` of a service, its ``findings``, the gravest first, and its ``figures`` as recorded.
+
+    ``facts`` has its model; ``remedies`` are those of the findings that a replay of it goes without, by their ids, in
+    the order of work.
+    """
 
     found: ServiceTimeline
     figures: dict[str, float]
+    facts: ServiceFacts
+    remedies: dict[str, Remedy]
 
 
 _Weighed = tuple[ServiceRule, Cause, str | None]
@@ -92,6 +98,12 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
         tuple(warnings),
         found=found,
         figures=facts.figures,
+        facts=facts,
+        remedies={
+            rule.id: cause.remedy
+            for (rule, cause, part_of), finding in zip(weighed, findings, strict=True)
+            if cause.remedy is not None and cause.after is not None and not part_of and finding.severity != "info"
+        },
     )
 
 

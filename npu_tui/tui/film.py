@@ -149,8 +149,11 @@ def show_film(head: HeadLines, film: Film, size: Size) -> None:
     width = size.width - 2
     names = [rung.name for rung in film.rungs[: film.count]]
     title = say("film.title", causes=say("list.comma").join(map(printable, names)))
+    if film.figure is not None:
+        title = f"{words(film.figure)}: {title}"
     line = Text(brief(title, width), "bold", no_wrap=True, end="")
     uncounted = say("film.uncounted") if len(film.profile.trace.counters) else ""
+    uncounted = say("film.requests") if film.figure is not None else uncounted
     if uncounted and line.cell_len + 2 + cell_count(uncounted) <= width:
         line.append("  " + uncounted, style="dim not bold")
     head.headline.fill([line])
@@ -168,7 +171,8 @@ def show_film(head: HeadLines, film: Film, size: Size) -> None:
 
 def _length_chain(film: Film, width: int) -> Text:
     """The lengths in one line: ``step 155.99 ms → 64.48 ms → 44.03 ms``."""
-    line = Text(say(f"finding.unit.{film.unit}") + " ", no_wrap=True, end="")
+    unit = words(film.figure) if film.figure is not None else say(f"finding.unit.{film.unit}")
+    line = Text(f"{unit} ", no_wrap=True, end="")
     lengths = [film.recorded, *(rung.length for rung in film.rungs)]
     for at, length in enumerate(lengths):
         part = (" → " if at else "") + duration_text(length)

@@ -297,8 +297,45 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             assert told in driver.text()
 
 
-async def test_views_of_kernels_and_films_say_what_a_service_has_instead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=str)
+async def test_a_service_has_a_film_of_its_requests(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Its figure is that of the finding to the ns, and each state of a request ends where the next one begins."""
     write_service(tmp_path, "kv")
+    async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())]), size) as driver:
+        await driver.settle()
+        await driver.press("!")
+        for _ in range(500):
+            await driver.pilot.pause(0.02)
+            if driver.main.session.film is not None:
+                break
+        await driver.settle()
+        film = driver.main.session.film
+        assert film is not None
+        first = film.profile.findings.findings[0]
+        assert (film.rungs[0].text, round(film.rungs[0].length)) == (first.id, first.step_after_ns)
+        trace = film.played[0].trace
+        slices, code = trace.slices, trace.categories.index
+        queued, prefill, decode = (
+            np.flatnonzero(slices.category == code(name)) for name in ("queued", "prefill", "decode")
+        )
+        own = [rows[np.argsort(slices.name[rows])] for rows in (queued, prefill, decode)]
+        assert [len(rows) for rows in own] == [len(trace.service.requests)] * 3
+        assert np.array_equal(slices.end[own[0]], slices.start[own[1]])
+        assert np.array_equal(slices.end[own[1]], slices.start[own[2]])
+        assert (slices.end >= slices.start).all()
+        ttft = slices.end[own[1]] - slices.start[own[0]]
+        assert round(float(np.percentile(ttft, 99))) == first.step_after_ns
+        assert len(slices) == 3 * len(trace.service.requests), "no batch is drawn that was not replayed"
+        shown = driver.text()
+        assert say("film.title", causes=film.rungs[0].name)[:30] in shown
+        assert "TTFT p99" in shown
+        await driver.press("!")
+        await driver.settle()
+        assert driver.main.session.film is None
+
+
+async def test_views_of_kernels_and_films_say_what_a_service_has_instead(tmp_path: Path) -> None:
+    write_service(tmp_path, "healthy")
     async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())])) as driver:
         await driver.settle()
         await driver.send(":why is the NPU idle\r")
