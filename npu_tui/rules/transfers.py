@@ -6,6 +6,7 @@ Transport types are SDMA and RDMA; HCCS, PCIE and SIO are link types, whose data
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from npu_tui.analysis.kernels import SIZES, is_half, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives, start_costs
 from npu_tui.rules.compute import CUBE, lines_by
@@ -194,7 +196,8 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     repeated = len(np.unique(np.searchsorted(facts.repetitions, starts[every.item[sent]], "right")))
     found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
     found["gathered"] = gathered_again(facts)
-    found["small"] = _small(facts)
+    small = _small(facts)
+    found["statistics" if _behind_norms(facts, small) else "small"] = small
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
     spared[wide] = _moving(facts)[wide] // 2
@@ -218,6 +221,21 @@ def _small(facts: Facts) -> I64:
     )
     small &= np.array(["reduce" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
     return every.item[small] if np.count_nonzero(small) >= CHAIN_FROM * facts.count else every.item[:0]
+
+
+_NORM = re.compile(r"BN(?:Training|Infer)|Batch_?Norm", re.IGNORECASE)
+"""Kernels that have statistics of a batch, on NPUs and on GPUs."""
+
+
+def _behind_norms(facts: Facts, items: I64) -> bool:
+    """Whether most of the collectives ``items`` begin behind a kernel of a norm, whose statistics they sum then."""
+    slices, (types, code) = facts.trace.slices, facts.kernel_types
+    if not len(items) or not len(facts.kernels):
+        return False
+    order = np.argsort(slices.end[facts.kernels], kind="stable")
+    last = count_until(slices.end[facts.kernels][order], slices.start[items]) - 1
+    norms = np.array([_NORM.search(name) is not None for name in types] + [False])[code]
+    return bool(np.count_nonzero((last >= 0) & norms[order][np.maximum(last, 0)]) > HALF * len(items))
 
 
 def _wide(facts: Facts) -> Bools:
@@ -318,7 +336,8 @@ _ADVICE = {
     "gathered": "gather_once",
     "wide": "reduce_half",
     "rows": "sparse_embedding",
-    "small": "fewer_sums",
+    "small": "sum_together",
+    "statistics": "fewer_sums",
 }
 
 RULES: tuple[Rule, ...] = (
@@ -364,8 +383,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap"),
         check=needless,
         thresholds=GRADES,
-        advice=tuple(_ADVICE.values()),
-        gpu=tuple(_ADVICE.values()),
+        advice=tuple(dict.fromkeys(_ADVICE.values())),
+        gpu=tuple(dict.fromkeys(_ADVICE.values())),
         pages=(pages.DDP, pages.AMP),
         change="""\
 -model = DistributedDataParallel(model)

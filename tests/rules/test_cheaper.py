@@ -374,6 +374,17 @@ def statistics(job: Training, number: int) -> None:
     passes(job, number, summed)
 
 
+def summed_apart(job: Training, number: int) -> None:
+    """Such sums behind kernels of no norm."""
+
+    def summed(job: Training, link: str) -> None:
+        named = "MulBackward0" if link.startswith("<") else "aten::mul"
+        job.run("Mul", 20, "512,512", op=named, trained=link)
+        job.collective("hcom_allReduce_", 60, "FP32", 1000, moving=1)
+
+    passes(job, number, summed)
+
+
 def sharded(job: Training, number: int) -> None:
     """The weights of each layer, gathered in many small pieces before both passes of it."""
     job.ranks = [0, 1]
@@ -442,7 +453,8 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast, CrossEntropyLoss and"),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
-        (statistics, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
+        (statistics, "COMM.NEEDLESS", 8 * 60, "SyncBatchNorm sums its statistics over the ranks 8 times"),
+        (summed_apart, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
         (sharded, "COMM.SMALL", 79 * 59, "80 gathers of weights a step are too small: each takes 59.00 µs"),
         (accumulated, "COMM.NEEDLESS", 2 * 500, "reduced in every backward pass: 2 reductions"),
         (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
