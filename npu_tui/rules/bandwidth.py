@@ -23,6 +23,7 @@ from npu_tui.rules.cores import KERNEL_SHARE, MTE2_CUBE, MTE2_VECTOR, VECTOR_KIN
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.kernels import cheaper_kernels, kernels_of_a_kind, longest_kernels, most_time
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
+from npu_tui.rules.sequences import ELEMENTWISE
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -157,9 +158,10 @@ def _tensor_of(table: KernelTable, row: int, written: bool) -> tuple[int, str]:
 
 
 def _loss_in_32_bits(facts: Facts, converting: Bools) -> tuple[Bools, Bools]:
-    """The kernels of a loss that read as 32-bit numbers what a product made in 16, and what converts or copies that.
+    """The kernels of a loss that read as 32-bit numbers what a product made in 16, and what else is done to that.
 
-    The product's result may have other sides before the last one; (n,) each.
+    That is what converts or copies it, and what a loss is written out in: one kernel of a loss does it inside. The
+    product's result may have other sides before the last one; (n,) each.
     """
     table = facts.kernel_table
     half = table.type.where(lambda kind: CUBE.search(kind) is not None) & table.dtypes.where(is_half)
@@ -172,9 +174,17 @@ def _loss_in_32_bits(facts: Facts, converting: Bools) -> tuple[Bools, Bools]:
     read &= made - {None}
     logits = table.shapes.where(lambda text: _row_and_size(text) in read)
     copies = converting | table.type.where(lambda kind: _MOVES.search(kind) is not None)
-    return losses & logits, logits & (table.type.where("Cast".__eq__) | (copies & wide))
+    kinds = table.details.get("output_types")
+    made_wide = np.zeros_like(wide) if kinds is None else kinds.where(_is_float)
+    steps = wide & logits | made_wide & table.outputs.where(lambda text: _row_and_size(text) in read)
+    steps &= table.type.where(lambda kind: _STEP_OF_LOSS.fullmatch(kind) is not None)
+    return losses & logits, steps | logits & (table.type.where("Cast".__eq__) | (copies & wide))
 
 
+_STEP_OF_LOSS = re.compile(
+    rf"(?:{'|'.join(ELEMENTWISE)})|OneHot|Fill|(?:Reduce(?:Sum|Max|Mean)|BroadcastTo|Scatter|Gather)(?:D|Elements?\w*)?"
+)
+"""What a loss is written out in: steps that one kernel of it does for a row at a time."""
 _LOSS = re.compile(r"crossentropy|logsoftmax|nllloss", re.IGNORECASE)
 
 

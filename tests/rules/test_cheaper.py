@@ -353,6 +353,20 @@ def logits(job: Training, number: int) -> None:
         job.run(kind, 200, "512,32000", "512,32000", "FLOAT", op="LossBackward0", trained=f"<{number}71")
 
 
+def written_out(job: Training, number: int) -> None:
+    """A loss in steps of 32 bits: a cast, log_softmax, one_hot, a product with it and a sum, and their way back."""
+    passes(job, number)
+    job.run("MatMulV3", 400, "512,512;512,32000", "512,32000", trained=f"{number}71")
+    job.run("Cast", 100, "512,32000", "512,32000", op="aten::loss", made="FLOAT")
+    for kind, inputs, out in (
+        ("LogSoftmaxV2", "512,32000", "512,32000"), ("OneHot", "512", "512,32000"),
+        ("Mul", "512,32000;512,32000", "512,32000"), ("ReduceSum", "512,32000", "512"),
+    ):  # fmt: skip
+        job.run(kind, 100, inputs, out, "FLOAT", op="aten::loss")
+    for kind, inputs in (("BroadcastTo", "512"), ("Mul", "512,32000;512,32000"), ("LogSoftmaxGrad", "512,32000")):
+        job.run(kind, 100, inputs, "512,32000", "FLOAT", op="LossBackward0", trained=f"<{number}71")
+
+
 def embedded(job: Training, number: int) -> None:
     """The gradient of an embedding of 32,000 rows, reduced when 512 tokens of each of two ranks touch some of them."""
     job.ranks = [0, 1]
@@ -452,6 +466,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (cloned, "OP.NOGRAD", 20 * 100 + 6 * 60, "After the optimizer ema.py:12 in update() updates tensors"),
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast, CrossEntropyLoss and"),
+        (written_out, "OP.FORMAT", 6 * 100 + 2 * 50, "The loss computes in 32 bits: "),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
         (statistics, "COMM.NEEDLESS", 8 * 60, "SyncBatchNorm sums its statistics over the ranks 8 times"),
         (summed_apart, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
