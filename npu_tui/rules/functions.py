@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import ALMOST_ALL, NOTABLE
+from npu_tui.analysis.limits import ALMOST_ALL, AWAKE_NS, HALF, NOTABLE
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, TaskCut
 from npu_tui.rules.facts import Facts, once_per_device
@@ -150,6 +150,27 @@ def by_function(facts: Facts, owners: Sequence[Owner], beside: Sequence[Owner]) 
             found += own
         else:
             found.append(_as_function(key, own, silent(key), copied(key)))
+    return found
+
+
+def waited_before(facts: Facts, owner: Owner, sites: Sequence[Owner]) -> Owner | None:
+    """The one of ``sites`` where the function of ``owner`` waits for the device right before most of its work, or None.
+
+    The device is done then, and idle for as long as the work takes.
+    """
+    own, most, found = _functions(owner)[:1], HALF * _work_of(owner), None
+    for site in sites:
+        if site.where is None or (function_of(site.where),) != own:
+            continue
+        ends = np.sort(facts.trace.slices.end[site.items])
+        behind = 0
+        for cut in (owner.change or NO_CHANGE).host:
+            start, end = cut.span
+            at = np.searchsorted(ends, start, "right") - 1
+            follows = (at >= 0) & (start - ends[np.maximum(at, 0)] <= AWAKE_NS)
+            behind += int((end - start)[follows].sum())
+        if behind > most:
+            most, found = behind, site
     return found
 
 

@@ -40,7 +40,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.cpu import stops, thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.functions import by_function
+from npu_tui.rules.functions import by_function, waited_before
 from npu_tui.rules.inputs import (
     GARBAGE_COLLECTION,
     NOTHING,
@@ -386,12 +386,26 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     # Launches that took longer than usual are a cause of their own: loading a kernel at its first use.
     slow = launch_delays(facts.trace).of(owner.items)
     form = "_launching" * bool(len(slow) and (slow >= 0).all())
+    told = path_owners(facts)
+    copies = length_of(facts.span_of(copied))
+    few = copies < LITTLE * cost  # else it waits for what it copies
+    waited = None if told is None or in_time or not few else waited_before(facts, owner, told.waits)
+    first: Said = ""
+    if waited is not None:
+        first = message("finding.work.waits", name=short_call(waited.name), count=len(waited.items), **words)
+    synchronizes = waited is not None and waited.name not in BLOCKING_OPERATIONS
     compiles = any(_COMPILER.search(call) is not None for call in (owner.name, *owner.calls))
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.work.title", time=time, **words),
+        message(
+            f"finding.work.title{'_waits' * synchronizes}",
+            time=time,
+            name=short_call(waited.name) if waited is not None else "",
+            **words,
+        ),
         sentences(
             message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
+            first,
             message("finding.work.through", calls=through) if (through := _through(owner)) else "",
             message("finding.work.most", name=short_call(owner.calls[0]))
             if owner.calls and is_frame(owner.name) and owner.calls[0] != owner.name
@@ -399,10 +413,10 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
             _frames_in(facts, change),
             message(
                 f"finding.work.copies{form_of_copies}",
-                time=length_of(facts.span_of(copied)) / facts.count,
+                time=copies / facts.count,
                 unit=facts.unit,
             )
-            if len(copied) and length_of(facts.span_of(copied)) >= LITTLE * cost
+            if len(copied) and not few
             else "",
             message("finding.work.optimizer") if any(call.startswith(_OPTIMIZER) for call in owner.calls) else "",
             message("finding.work.compiles") if compiles else "",
@@ -410,7 +424,7 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
         facts.longest(facts.outermost(owner.items), lambda item: message(f"finding.work.place{form}")),
         advise("bucket_shapes" if compiles else "warm_launches")
         if form or compiles
-        else advise("work_beside", "work_on_device"),
+        else advise(*("timers",) * synchronizes, "work_beside", "work_on_device"),
         removes=removes,
         code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),
@@ -522,8 +536,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=host_work,
         thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("work_beside", "work_on_device", "warm_launches"),
-        gpu=("work_beside", "warm_launches"),
+        advice=("timers", "work_beside", "work_on_device", "warm_launches"),
+        gpu=("timers", "work_beside", "warm_launches"),
         pages=(pages.TUNING,),
         change="""\
 -score = metric(output.cpu().numpy(), labels)

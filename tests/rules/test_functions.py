@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,27 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def timed(self, number: int, free: float) -> float:
+        """Kernels in three parts, after each of which a timer waits for the device and then writes what it took."""
+        begin = self.at
+        for _ in range(3):
+            for _ in range(8):
+                free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 500, "/app/train.py(5): forward;")
+            called = self.at
+            self.trace.call("AscendCL@aclrtSynchronizeDevice", self.at, free + 5 - self.at)
+            self.at = free + 900
+            self.frame("app/timers.py(12): stop", called)
+        self.frame("app/train.py(9): train", begin)
+        self.at += 5
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
 
-def found(folder: Path) -> list[Finding]:
+
+def found(folder: Path, step: Callable[[Job, int, float], float] = Job.step) -> list[Finding]:
     """The findings that count of four steps."""
     job, free = Job(), 0.0
     for number in range(4):
-        free = job.step(number, free)
+        free = step(job, number, free)
     path = job.trace.write(folder)
     return [row for row in profile_at(path).findings.findings if row.severity not in ("info", "low")]
 
@@ -79,3 +95,12 @@ def test_an_optimizer_on_the_cpu_is_one_cause_with_its_copies(tmp_path: Path) ->
     assert words(lead.title).startswith("offload.py:12 in step() holds up the NPU")
     assert (lead.gain_ns or 0) / 1000 == pytest.approx(2 * (1500 + 2000 + 1000), rel=0.05)
     assert all(row.part_of == "HOST.WORK" for row in others if (row.gain_ns or 0) > 0.05 * lead.gain_ns)
+
+
+def test_work_behind_a_wait_is_told_with_the_wait(tmp_path: Path) -> None:
+    lead = found(tmp_path, Job.timed)[0]
+    assert words(lead.title).startswith(
+        "timers.py:12 in stop() waits for the NPU in aclrtSynchronizeDevice and works on"
+    )
+    assert "12 times in aclrtSynchronizeDevice" in words(lead.detail)
+    assert words(lead.advice[0]).startswith("Measure times with events")
