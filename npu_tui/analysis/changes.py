@@ -107,7 +107,10 @@ def course(values: F64) -> Course:
         return Course((), drift.slope, None, 0, (drift.first, drift.last))
     told = Course(_sure_changes(values, places), None, None, 0)
     ahead = _deviating_runs(values[told.begin :])
-    level = usual_of(values[told.begin : len(values) - ahead])
+    whole = values[told.begin : len(values) - ahead]
+    level = usual_of(whole)
+    if len(level) < (1 - A_PART) * len(whole):
+        level = whole  # two modes: the next runs may be of either
     visible = (
         _SHOWN * _spread_of_level(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
     )

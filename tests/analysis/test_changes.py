@@ -157,3 +157,15 @@ def test_two_modes_are_no_outliers_and_half_of_eight_runs_is_told_as_off() -> No
     disturbed = 100 + rng.normal(0, 0.5, 30)
     disturbed[[4, 11, 25]] += 20
     assert course(disturbed * 1e6).outliers == (4, 11, 25)
+
+
+def test_runs_of_two_modes_show_no_change_smaller_than_the_way_between_them() -> None:
+    """Four runs of one mode say nothing: four that are 5 % longer may be of both."""
+    rng = np.random.default_rng(1)
+    found = course(100 + rng.normal(0, 0.2, 12) + 15 * np.isin(np.arange(12), (3, 6, 9)))
+    assert found.changes == ()
+    assert found.visible is not None
+    assert found.visible > 5
+    calm = course(100 + rng.normal(0, 0.2, 12) + 15 * np.isin(np.arange(12), (6,)))
+    assert calm.visible is not None
+    assert calm.visible < 2
