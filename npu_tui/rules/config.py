@@ -17,7 +17,7 @@ from npu_tui.rules.blame import (
     queue_is_off,
 )
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import largest, length_of
+from npu_tui.rules.inputs import common, largest, length_of
 from npu_tui.rules.links import is_small_buffer
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import (
@@ -89,7 +89,8 @@ def profiler(facts: Facts) -> Draft | None:
     pauses = fixed_pauses(facts)
     if pauses is None:
         return None
-    limits, removes = facts.limits, pauses.span
+    # Beside a collective or another stream the next kernel may as well wait: the device loses nothing.
+    limits, removes = facts.limits, common(pauses.span, facts.free)
     low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     share = facts.share(length_of(removes))
     settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.inputs.setup.settings.get(name)]
@@ -103,13 +104,13 @@ def profiler(facts: Facts) -> Draft | None:
             all=pauses.all,
             low=low,
             high=high,
-            time=length_of(removes),
+            time=length_of(pauses.span),
             computing=facts.sums.computing,
             settings=message("finding.profiler.settings", names=[name.lstrip("_") for name in settings])
             if settings
             else "",
         ),
-        stretches(largest(removes), message("finding.profiler.name"), "finding.profiler.place"),
+        stretches(largest(pauses.span), message("finding.profiler.name"), "finding.profiler.place"),
         removes=removes,
         confidence="medium",
     )

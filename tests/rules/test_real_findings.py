@@ -97,7 +97,7 @@ def test_the_starving_range(level1: Sample) -> None:
     assert ms(found["SYNC.HOST"].gain_ns) == 6.4
     assert "main.py:350 in train()" in words(found["SYNC.HOST"].title)
     profiler = found["PROFILER.OVERHEAD"]
-    assert 12.4 <= ms(profiler.gain_ns) <= 12.6
+    assert 4.5 <= ms(profiler.gain_ns) <= 4.6  # the others of 12.5 ms lie beside collectives
     assert profiler.step_after_ns is None
     assert found["DTYPE"].hidden
     assert found["MEM.BW"].hidden

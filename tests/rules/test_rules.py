@@ -21,10 +21,11 @@ from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.load import load
 from npu_tui.profile.parts import Selection
 from npu_tui.rules import FAMILIES
+from npu_tui.rules.blame import fixed_pauses
 from npu_tui.rules.compute import verdict
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.find import RULES, THRESHOLDS
-from npu_tui.rules.inputs import Setup
+from npu_tui.rules.inputs import Setup, length_of, without
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.strings import texts_of, words
@@ -342,6 +343,13 @@ def test_profiler_pauses() -> None:
     found = by_id(paused.findings)["PROFILER.OVERHEAD"]
     assert found.step_after_ns is None
     assert found.gain_ns
+    facts = paused.facts[0]
+    pauses = fixed_pauses(facts)
+    assert pauses is not None
+    # Beside a collective the next kernel may as well wait.
+    alone = length_of(without(pauses.span, facts.exposed))
+    assert alone < length_of(pauses.span)
+    assert found.gain_ns == pytest.approx(alone / facts.count, rel=1e-3)
     assert check("PROFILER.OVERHEAD", facts_of(job("healthy"))) is None
     # Pauses of any length are the job's own.
     spread = measured(replace(TROUBLED["healthy"], seed=3, task_gap_ns=55_000))
