@@ -164,7 +164,7 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
     Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
     """
     refuse_terminal(parser, options.path)
-    from npu_tui.analysis.what_if import UnknownChangeError
+    from npu_tui.analysis.questions import UnknownChangeError
     from npu_tui.output.job_whatif import job_remedies, job_whatif
     from npu_tui.output.statement import whatif_statement
     from npu_tui.output.text import ALL, text

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.passes import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even

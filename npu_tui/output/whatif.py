@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.communication import UNKNOWN, lane_and_place
 from npu_tui.analysis.path import Owner
+from npu_tui.analysis.questions import UnknownChangeError, parse_question
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
-from npu_tui.analysis.what_if import UnknownChangeError, parse_question
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.output.envelope import PATH, PathSource, Root
 from npu_tui.profile.profile import Profile

@@ -488,7 +488,7 @@ class Profile(Parted):
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
-        from npu_tui.rules.unfinished import capturing, with_launches, with_what_is_missing
+        from npu_tui.rules.left_out import capturing, with_launches, with_what_is_missing
 
         if self.judged is not None:
             return self.judged.findings

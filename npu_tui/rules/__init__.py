@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npu_tui.trace.model import Trace
 
 FAMILIES = (
-    "unfinished", "dispatch", "waits", "launching", "late_ranks", "communication", "links", "compute", "affinity",
+    "left_out", "dispatch", "waits", "launching", "late_ranks", "communication", "links", "compute", "affinity",
     "odd_steps", "outliers", "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "cores",
     "small_products", "bandwidth", "transfers", "memory", "config",
 )  # fmt: skip

@@ -16,9 +16,7 @@ from npu_tui.analysis.limits import NAMED, NOTABLE, PLACES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
-from npu_tui.rules.compute import CUBE
-from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.fused_runs import shortened
+from npu_tui.rules.facts import CUBE, Facts, once_per_device
 from npu_tui.rules.inputs import Span, together
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.outliers import first_shapes
@@ -36,6 +34,7 @@ from npu_tui.rules.sequences import (
     SequenceMatches,
     matches,
     of_training,
+    shortened,
 )
 from npu_tui.trace.arrays import I64, Bools, BySlice, in_groups
 from npu_tui.trace.intervals import union

@@ -18,9 +18,8 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
-from npu_tui.rules.compute import CUBE
 from npu_tui.rules.cores import KERNEL_SHARE, MTE2_CUBE, MTE2_VECTOR, VECTOR_KINDS, on_few_cores, reading
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.rules.kernels import cheaper_kernels, kernels_of_a_kind, longest_kernels, most_time
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.rules.sequences import ELEMENTWISE

@@ -20,7 +20,7 @@ from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.rules.functions import frames_of, stacks_of_launches, within, without_passes
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.left_out import left_out
@@ -45,7 +45,6 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
 
-CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
 COPY = frozenset(
     ("TransData", "TensorMove", "ViewCopy", "AsStrided", "Slice", "SliceD", "StridedSlice", "StridedSliceD")
 )

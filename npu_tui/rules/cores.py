@@ -9,8 +9,8 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, EVEN, HALF, NEARLY_ALL, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
-from npu_tui.rules.compute import CUBE, lines_by
-from npu_tui.rules.facts import PEAK_TFLOPS, Facts, once_per_device
+from npu_tui.rules.compute import lines_by
+from npu_tui.rules.facts import CUBE, PEAK_TFLOPS, Facts, once_per_device
 from npu_tui.rules.inputs import MOST_PLACES
 from npu_tui.rules.kernels import longest_kernels, most_time
 from npu_tui.rules.launching import SMALL_KERNEL_US

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -16,10 +17,10 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.limits import Threshold
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import Overlap, dequeue_idle_ratio
+from npu_tui.analysis.questions import host_without
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import DeviceTasks
 from npu_tui.analysis.replay_host import thread_numbers
-from npu_tui.analysis.what_if import host_without
 from npu_tui.rules.inputs import NOTHING, Input, Span, inside, length_of, together, without
 from npu_tui.rules.judged import JudgedTime, window_of
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
@@ -29,6 +30,8 @@ from npu_tui.trace.model import CORE_CLOCK, LayerKind
 from npu_tui.trace.once import of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
+CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
+"""Types of kernels that multiply matrices."""
 
 once_per_device = of_trace
 """Decorates a function of ``Facts`` that several rules call: it runs once for each device."""

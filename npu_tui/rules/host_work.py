@@ -51,7 +51,6 @@ from npu_tui.rules.inputs import (
     together,
     without,
 )
-from npu_tui.rules.one_stretch import in_one_stretch, whole_stretches
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -68,7 +67,7 @@ from npu_tui.rules.rule import (
     severity_of,
 )
 from npu_tui.rules.told_path import owner_text, path_owners, short_call
-from npu_tui.rules.work_on_copies import read_before, right_before, sent_after
+from npu_tui.rules.whole_work import in_one_stretch, read_before, right_before, sent_after, whole_stretches
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import FRAME, phase_of
 from npu_tui.trace.intervals import covered_within, touches, union

@@ -19,8 +19,8 @@ from npu_tui.analysis.limits import EVEN, NAMED, Threshold
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
-from npu_tui.rules.compute import CUBE, lines_by
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.compute import lines_by
+from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.rules.inputs import MOST_PLACES, Span, first_of_largest, length_of, without
 from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Confidence, Evidence, Severity

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, MAINLY, NOTABLE, PLACES, UNSEEN, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.rules.blame import late_behind_collectives
+from npu_tui.rules.config import still_to_do
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.followed import still_to_do
 from npu_tui.rules.inputs import NOTHING, Span, common, length_of, together, without
+from npu_tui.rules.left_out import UNENDED
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import launching_gains, lines_under
-from npu_tui.rules.unfinished import UNENDED
 from npu_tui.strings import words
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message

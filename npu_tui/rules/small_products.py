@@ -18,9 +18,8 @@ from npu_tui.analysis.limits import ANOTHER_KIND, MORE_THAN_ONE
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
-from npu_tui.rules.compute import CUBE
 from npu_tui.rules.cores import MAC_BOUND
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.rules.kernels import cheaper_kernels
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise
 from npu_tui.rules.sequences import CHAIN_FROM

@@ -20,8 +20,8 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives, start_costs
-from npu_tui.rules.compute import CUBE, lines_by
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.compute import lines_by
+from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import common
 from npu_tui.rules.links import (

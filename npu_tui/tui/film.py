@@ -14,7 +14,7 @@ from msgspec import Struct
 from rich.text import Text
 from textual.geometry import Size
 
-from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.jobs.film import waiting_rank
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import Timelines

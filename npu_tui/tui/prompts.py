@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.load.source import look_below

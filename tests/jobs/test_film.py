@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pipeline_jobs import SITUATIONS, job_of
 
-from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.jobs.film import trace_of_calls, waiting_rank
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job

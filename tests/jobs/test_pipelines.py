@@ -13,7 +13,7 @@ from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs,
 from written import fields_of
 
 from npu_tui.analysis.graph import plan_of, planned
-from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job

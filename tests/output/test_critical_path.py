@@ -15,8 +15,8 @@ from written import fields_of
 
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.path import Owner
+from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.gate.measures import measures
 from npu_tui.output.report import MOST_ROWS, sections_of
 from npu_tui.output.report_tables import owners_table

@@ -10,7 +10,7 @@ from causes import ALL
 from jobs import by_id, facts_of, job, measured
 from msgspec import structs
 
-from npu_tui.rules.followed import in_graphs, still_to_do
+from npu_tui.rules.config import in_graphs, still_to_do
 from npu_tui.rules.rule import advise
 
 

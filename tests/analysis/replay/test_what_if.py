@@ -17,8 +17,8 @@ from situations import Situation
 from troubled import TROUBLED
 from written import fields_of
 
+from npu_tui.analysis.questions import UnknownChangeError, parse_question
 from npu_tui.analysis.ranges import range_sums
-from npu_tui.analysis.what_if import UnknownChangeError, parse_question
 from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.output.whatif import whatif, whatif_document
