@@ -508,7 +508,8 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     if rung.untold:
         return [message("finding.outlook.untold")]
     if rung.leads:
-        word = "covered" if rung.candidate.draft.unexplained is None else "unknown"
+        outside = "untold" if facts.trace.health.cropped is not None else "covered"  # a crop has left it out
+        word = outside if rung.candidate.draft.unexplained is None else "unknown"
         return [message(f"finding.outlook.{word}")]
     if rung.idle and round((rung.gain or 0) / facts.count) == 0:
         return [message("finding.outlook.idle")]

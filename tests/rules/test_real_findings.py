@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from jobs import by_id
-from measured import findings_of, profile_of
+from measured import findings_of, profile_at, profile_of
 
-from npu_tui.analysis.device import EVERYTHING
-from npu_tui.profile.parts import parse_range, select_step
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.crop import crop
+from npu_tui.profile.parts import Selection, parse_range, select_step
 from npu_tui.strings import words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Sample
 
 SILENT = {"OP.SHARE", "OP.DOMINANT", "DATA.COPY", "MEM.ALLOC", "FREQ", "PY.GC", "MEM.PRESSURE"}
@@ -148,3 +151,14 @@ def test_a_range(level1: Sample) -> None:
     assert "COMM.STRAGGLER" not in by_id(found)
     gains = [each.gain_ns or 0 for each in found.findings if each.part_of is None and each.step_after_ns is not None]
     assert sum(gains) <= 28_000_000
+
+
+def test_a_crop_does_not_say_that_other_work_covers_what_it_left_out(level1: Sample, tmp_path: Path) -> None:
+    whole = profile_of(level1.trace)
+    wait = by_id(whole.findings)["COMM.STRAGGLER"].evidence[0]
+    crop(whole.part(Selection(Window(wait.start - 1_300_000, wait.end + 600_000))), tmp_path / "crop.json")
+    cropped = profile_at(tmp_path / "crop.json")
+    first = cropped.part(cropped.usual).findings.findings[0]
+    assert (first.id, first.gain_ns) == ("COMM.STRAGGLER", None)
+    assert "was not recorded" in words(first.detail)
+    assert "ther work covers" not in words(first.detail)
