@@ -163,14 +163,17 @@ class TopRows(Struct):
             self.cache.minimap(self.trace, whole).draw(minimap, view, hits)
             _draw_labels(minimap, place_marks(self.scene.findings[self.trace], whole))
 
+    @property
+    def _shows_step(self) -> bool:
+        """Whether a whole step is in view."""
+        return self.cache.holds_step(self.trace, self.frame.viewport.start, self.frame.viewport.end)
+
     def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
         """Draw minimap or findings, and lost time in its row or, with a step or more in view, instead of the minimap.
 
         Returns the row of lost time, its sum in view (ns), and whether a launch starved; None if it has no row.
         """
-        view = self.frame.viewport
-        shows_step = self.cache.holds_step(self.trace, view.start, view.end)
-        index = self.cache.losses(self.trace)
+        shows_step, index = self._shows_step, self.cache.losses(self.trace)
         # A low screen has no row for lost time. It may take the minimap's place once a step is in view, as then the
         # minimap says little.
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if shows_step and index else None
@@ -180,7 +183,7 @@ class TopRows(Struct):
             self._draw_first(minimap, shows_step)
         if y is None:
             return None
-        row = self.frame.grid.part(y, self.frame.gutter, 1, view.width)
+        row = self.frame.grid.part(y, self.frame.gutter, 1, self.frame.viewport.width)
         row.bg[:] = Ink.BAND
         lost, starved = draw_losses(row, index, self.local)
         if self.cursor is not None:
@@ -211,7 +214,9 @@ class TopRows(Struct):
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
-            if lost[1] or (self.scene.measured and self.cache.classed(self.trace)):
+            # Of whole steps the findings say what each loses: the sum of all in view would be a second number for it.
+            told = lost[1] and self._shows_step and self.scene.findings[self.trace]
+            if not told and (lost[1] or (self.scene.measured and self.cache.classed(self.trace))):
                 left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
         category, key = self.state.link_category, f"category.{self.state.link_category}"
         category = say(key) if knows(key) else drawable(category)

@@ -116,6 +116,13 @@ def test_a_tall_screen_has_a_row_for_lost_time_a_small_one_gives_it_the_minimap(
     assert "lost" not in near.grid.text(0)
 
 
+def test_the_sum_of_lost_time_is_told_where_no_finding_tells_its_own() -> None:
+    marks = [FindingMark(0, 2000, "1", "high")]
+    whole, near = draw(26, (0, 4000), marks), draw(26, (500, 1500), marks)
+    assert whole.grid.text(3)[: whole.gutter].rstrip() == " lost"
+    assert near.grid.text(3)[: near.gutter].rstrip() == " lost 500ns"
+
+
 def test_findings_take_the_minimaps_place_while_everything_is_in_view() -> None:
     marks = [FindingMark(0, 2000, "1", "high")]
     whole, near = draw(26, (0, 4000), marks), draw(26, (0, 800), marks)
