@@ -9,8 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, SIZED_OPERATIONS
+from npu_tui.analysis.code_lines import user_line
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import Around, enqueue_slices, operation_of
 from npu_tui.analysis.limits import HALF, NEARLY_ALL, NOTABLE, Threshold
@@ -34,7 +36,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, cost_of, span_of, works
+from npu_tui.rules.host_work import change_of, cost_of, is_frame, span_of, works
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
 from npu_tui.rules.pauses import reads_back
 from npu_tui.rules.rule import (
@@ -52,6 +54,7 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
+from npu_tui.trace.classes import is_of_program
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import runtime_calls, synchronized_lane
 from npu_tui.trace.message import Message, Said, message
@@ -132,7 +135,8 @@ def sync_host(facts: Facts) -> Draft | None:
     ]  # fmt: skip
     title = message("finding.sync.title", each=facts.per_unit(lost))
     if sites and not blocking:
-        title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, sites[0]), **title.args)
+        site = replace(sites[0], name=_called_in(facts, sites[0]) or sites[0].name)
+        title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, site), **title.args)
     if len(tests):
         names = sorted({facts.name_of(item) for item in operation_of(facts.trace, tests).tolist()})
         words_of = {"names": names, "time": int(facts.length(tests).sum()) / facts.count, "unit": facts.unit}
@@ -234,6 +238,22 @@ def _wait_operations(facts: Facts, waits: I64) -> I64:
     around = np.searchsorted(begun, slices.end[operations]) > np.searchsorted(begun, slices.start[operations])
     operations = operations[around]
     return np.union1d(operations, waits[~inside(facts.span_of(operations), slices.start[waits])])
+
+
+def _called_in(facts: Facts, site: Owner) -> str:
+    """The function of a library that the line of ``site`` calls and that waits, such as one that gathers objects.
+
+    Empty where the line calls an operation itself, or nothing tells.
+    """
+    slices, longest = facts.trace.slices, int(site.items[np.argmax(facts.length(site.items))])
+    start, end = int(slices.start[longest]), int(slices.end[longest])
+    frames = facts.named(("python",), is_frame)
+    tid = np.array([lane.tid for lane in facts.trace.lanes])
+    frames = frames[(slices.start[frames] <= start) & (slices.end[frames] >= end)]
+    frames = frames[tid[slices.lane[frames]] == tid[slices.lane[longest]]]
+    names = [facts.name_of(item) for item in frames[np.argsort(-facts.length(frames), kind="stable")].tolist()]
+    own = [at for at, name in enumerate(names) if (line := user_line(name)) is not None and is_of_program(line.file)]
+    return names[own[-1] + 1] if own and own[-1] + 1 < len(names) and site.where is not None else ""
 
 
 def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:

@@ -79,6 +79,25 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def gathered(self, number: int, free: float) -> float:
+        """Kernels in six parts, after each of which a library's function waits for what it reads on the device."""
+        begin = self.at
+        for _ in range(6):
+            for _ in range(8):
+                free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 40, "/app/train.py(5): forward;")
+            called = self.at
+            self.trace.host(
+                "aten::item", self.at + 2, free + 7 - self.at, args={"Call stack": "/app/report.py(9): get;"}
+            )
+            self.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", self.at + 3, free + 5 - self.at)
+            self.at = free + 60
+            self.frame("torch/distributed/distributed_c10d.py(2217): all_gather_object", called + 1)
+            self.frame("app/report.py(4): get", called)
+        self.frame("app/train.py(9): train", begin)
+        self.at += 5
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
 
 def found(folder: Path, step: Callable[[Job, int, float], float] = Job.step) -> list[Finding]:
     """The findings that count of four steps."""
@@ -104,3 +123,11 @@ def test_work_behind_a_wait_is_told_with_the_wait(tmp_path: Path) -> None:
     )
     assert "12 times in aclrtSynchronizeDevice" in words(lead.detail)
     assert words(lead.advice[0]).startswith("Measure times with events")
+
+
+def test_a_wait_in_a_function_of_a_library_is_told_by_that_function(tmp_path: Path) -> None:
+    lead = found(tmp_path, Job.gathered)[0]
+    assert lead.id == "SYNC.HOST"
+    assert "waiting in torch.distributed.distributed_c10d.all_gather_object at report.py:9 in get()" in words(
+        lead.title
+    )
