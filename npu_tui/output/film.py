@@ -253,6 +253,15 @@ def telling_step(scene: Scene, when: int) -> tuple[int, int] | None:
     return steps[gains.index(max(gains))][0]
 
 
+def hidden_step(scene: Scene, begin: int, when: int) -> tuple[int, int] | None:
+    """The recorded step around ``when``, where the replayed one is over before a view from ``begin`` on; else None."""
+    steps = _step_bounds(scene)
+    if not steps:
+        return None
+    recorded, played = steps[_step_number_at(steps, when)]
+    return recorded if played[1] <= begin else None
+
+
 def _step_bounds(scene: Scene) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Begin and end of each step of the first run, as recorded and as replayed; none where they do not match."""
     recorded, played = (

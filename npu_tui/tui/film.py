@@ -19,7 +19,17 @@ from npu_tui.jobs.film import waiting_rank
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import Timelines
 from npu_tui.load.errors import InputError
-from npu_tui.output.film import PLAYED, RECORDED, Film, align_film, film_scene, job_film, no_moments, telling_step
+from npu_tui.output.film import (
+    PLAYED,
+    RECORDED,
+    Film,
+    align_film,
+    film_scene,
+    hidden_step,
+    job_film,
+    no_moments,
+    telling_step,
+)
 from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif, pair_of
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
@@ -32,6 +42,7 @@ from npu_tui.tui.prompts import Supposed
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import bar
 from npu_tui.tui.terminal.frames import class_colour
+from npu_tui.view.scene import ViewState
 
 if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
@@ -99,11 +110,13 @@ class Films:
         self.leave()
         return None
 
-    def show(self, session: Session, cursor: int, answer: Supposed) -> tuple[int, int] | None:
-        """Show the film that was made of ``session`` from ``cursor`` on, or end the one on screen.
+    def show(self, session: Session, state: ViewState, answer: Supposed) -> tuple[tuple[int, int], str] | None:
+        """Show the film that was made of ``session`` from the cursor on, or end the one on screen.
 
-        Returns a step to go to, where a film begins in one that is no shorter; else None.
+        Returns a step to go to and why, where a film begins in one that is no shorter, or the replayed run has nothing
+        left in view; else None.
         """
+        cursor = state.cursor
         if answer.film is None:
             self.leave()
             return None
@@ -112,7 +125,10 @@ class Films:
         step = telling_step(made.scene, cursor) if session.film is None else None
         made.scene.set_offsets(align_film(made.scene, cursor if step is None else step[0]))
         self._show(made)
-        return step
+        if step is not None:
+            return step, say("film.moved")
+        hidden = hidden_step(made.scene, state.viewport.start, cursor)
+        return None if hidden is None else (hidden, say("film.hidden"))
 
 
 def film_session(before: Session, index: int, film: Film) -> Session:

@@ -366,9 +366,9 @@ class MainScreen(PanelScreen[Timeline]):
             self.app.push_screen(Sheet(answer.title, Text("\n".join(answer.lines))))
         elif answer.error:
             self.tell(answer.error)
-        elif (step := self.films.show(self.session, self.explorer.state.cursor, answer)) is not None:
-            self.explorer.show(*step)
-            self.tell(say("film.moved"))
+        elif (step := self.films.show(self.session, self.explorer.state, answer)) is not None:
+            self.explorer.show(*step[0])
+            self.tell(step[1])
         else:
             self._line.show_keys()
 

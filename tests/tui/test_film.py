@@ -152,3 +152,18 @@ async def test_a_film_asked_for_too_early_comes_with_the_findings() -> None:
         await filmed(driver)
         assert driver.main.session.film is not None
         assert not driver.main._line.is_speaking, "that it is being made is said no longer"
+
+
+async def test_a_film_whose_run_is_over_before_the_view_shows_the_step() -> None:
+    """The demo's last stretch of a step, where the run without its causes has nothing left to do."""
+    profile = profile_at(DEMO)
+    async with opened(make_session([profile])) as driver:
+        await driver.settle()
+        start, end, _ = driver.explorer.scene.steps()[0]
+        driver.explorer.show(end - (end - start) // 20, end)
+        driver.explorer.go_to(end - (end - start) // 40)
+        await driver.press("!")
+        await filmed(driver)
+        view = driver.explorer.state.viewport
+        assert (view.start <= start, view.end >= end) == (True, True)
+        assert say("film.hidden")[:40] in driver.rows()[-1]
