@@ -12,6 +12,7 @@ from npu_tui.analysis.service_within import of_range
 from npu_tui.rules.service_engines import SHORT
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import I64, summed
+from npu_tui.trace.service import DRAFTERS
 from npu_tui.trace.text import brief
 
 
@@ -22,6 +23,8 @@ def copies(facts: ServiceFacts) -> Cause | None:
     least = NOTABLE * float(np.median(steps.forward[mine])) if len(mine) >= FEWEST else np.inf
     often = np.bincount(spans.name[(spans.rid < 0) & (spans.end - spans.start >= least)], minlength=1)
     for code in np.flatnonzero(often >= NEARLY_ALL * len(mine)).tolist():
+        if any(word in found.service.text(code).lower() for word in DRAFTERS):  # drafts are told as such
+            continue
         time = of_range(found, code, Cycle.forward)
         if not _is_flat(facts, time[mine, Cycle.forward]) or (remedy := facts.freed(time)) is None:
             continue

@@ -172,8 +172,29 @@ def queue(facts: ServiceFacts) -> Cause | None:
     if by_clients:
         hint = _if_spread(facts)
         return replace(draft, hint=hint, remedy=_spread, likely=True) if hint else None
-    faster = ("faster", partial(_faster, facts.found.serves)) if side == "prefill" and not helps else None
-    return replace(draft, detail=sentences(draft.detail, of_side, unseen), instead=faster)
+    instead: tuple[str, Remedy] | None = None
+    if side == "prefill" and not helps:
+        instead = "faster", partial(_faster, facts.found.serves)
+    outrun = _outrun(facts) if kind != "burst" and not side else 0.0
+    if outrun:
+        told = message("finding.service.queue_outrun", **words)
+        more_come = message("finding.service.queue_outrun_detail", times=outrun, **words)
+        draft = replace(
+            draft, title=told, detail=sentences(draft.detail, more_come), advice=(*draft.advice, "service_load")[:2]
+        )  # fmt: skip
+        instead = ("second", more) if helps else ("room", _more_room) if then is not None else None
+    return replace(draft, detail=sentences(draft.detail, of_side, unseen), instead=instead)
+
+
+def _outrun(facts: ServiceFacts) -> float:
+    """How many times as fast as they end requests come, where they wait ever longer as long as some come; else 0."""
+    lat, rids = facts.latencies, facts.ttft.rids[facts.latencies.whole[facts.ttft.rids] != UNKNOWN]
+    order = rids[np.argsort(lat.start[rids], kind="stable")]
+    start, waits = lat.start[order], lat.ttft_parts[order, TTFT.queue_full]
+    parts = [float(part.mean()) for part in np.array_split(waits, SOME)] if len(order) >= _TELLING else []
+    ended = np.count_nonzero((lat.start + lat.whole)[order] <= start[-1]) if len(order) else 0
+    times = len(order) / max(int(ended), 1)
+    return times if parts and parts[0] < parts[1] < parts[2] and times > 1 + LITTLE else 0.0
 
 
 def _run_on(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:

@@ -249,6 +249,8 @@ TOKENIZERS = "tokenize", "encode"
 """What the range is called, in lower case, in which a prompt becomes tokens; the second one is of early versions."""
 DETOKENIZERS, SENDERS = ("detokenize", "decode"), ("sendresponse",)
 """What the ranges are called, in lower case, in which tokens become text, and in which that leaves the service."""
+DRAFTERS = ("draft",)
+"""Words, in lower case, in what ranges are called in which tokens are drafted."""
 ADAPTERS = "lora", "adapter"
 """Words, in lower case, in what ranges are called in which an adapter is loaded."""
 CHANGES = "waiting", "running"

@@ -60,6 +60,10 @@ def mean(service: Service, latency: str) -> float:
         ),
         (_short(lock=250, schedule=MS, per_text=6 * US), {"lock": 0}, "tpot", "Each open request slows all that"),
         (_short(timer=200 * MS, gap=110 * MS), {"timer": 0}, "ttft", "nobody in before the first one has waited 20"),
+        (
+            _short(max_seqs=6, gap=120 * MS), {"max_seqs": 48}, "ttft",
+            "More requests come than end with 6 in a batch",
+        ),
         (_short(drained=True), {"drained": False}, "ttft", "wait until the whole batch before them has ended"),
         (_short(quota=55 * MS), {"quota": 0}, "tpot", "The host stops until the same moment of every 100.0 ms"),
         (_short(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
