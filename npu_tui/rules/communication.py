@@ -29,6 +29,7 @@ from npu_tui.rules.late_ranks import (
     numbers_of,
     unseen_waits,
     waits_for_late_ranks,
+    waits_for_named,
 )
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import (
@@ -93,7 +94,7 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
     told = waited >= NOTABLE * sums.not_overlapped
     if told and lateness is not None:
-        parts.append(_waited_for_text(facts, lateness, waited))
+        parts.append(_waited_for_text(facts, lateness, length_of(waits_for_named(facts))))
     elif told:
         parts.append(message(f"finding.exposed.{'waited_all' if all_long else 'waited'}", waited=waited))
     if not known:

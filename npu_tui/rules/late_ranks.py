@@ -191,6 +191,15 @@ def waits_for_late_ranks(facts: Facts) -> Span:
 
 
 @once_per_device
+def waits_for_named(facts: Facts) -> Span:
+    """The part of ``waits_for_late_ranks`` in which only ranks that are named were missing."""
+    lateness = late(facts)
+    if lateness is None:
+        return NOTHING
+    return common(_waiting(facts, lateness.cases, lateness.named), lateness.span)
+
+
+@once_per_device
 def unseen_waits(facts: Facts) -> dict[int, int]:
     """``unknown_waits`` by what equal collectives take anywhere: those of a range or a step have too few equals."""
     return unknown_waits(facts.trace, facts.inputs.collectives())
@@ -243,6 +252,7 @@ def straggler(facts: Facts) -> Draft | None:
         return None
     gain = length_of(lateness.span)
     share = facts.share(gain)
+    named = length_of(waits_for_named(facts))
     least = _OF_EQUALS * facts.limits[SEVERITY_HIGH] if lateness.by_chance else facts.limits[SEVERITY_MEDIUM]
     if share < least:
         return None
@@ -279,7 +289,7 @@ def straggler(facts: Facts) -> Draft | None:
         advice = _advice(facts, lateness, facts.name_of(worst.collective.item))
     if not longer and not is_uneven(facts, lateness):
         advice += advise("no_tuning")
-    words = {"ranks": numbers_of(facts, lateness.visible), "each": facts.per_unit(gain), "share": share}
+    words = {"ranks": numbers_of(facts, lateness.visible), "each": facts.per_unit(named), "share": facts.share(named)}
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.straggler.title.{kind}", **words),
@@ -287,7 +297,7 @@ def straggler(facts: Facts) -> Draft | None:
         _late_waits(facts, lateness),
         tuple(advice),
         lateness.span,
-        change=Change(in_time=frozenset(lateness.peers)),
+        change=Change(in_time=frozenset(lateness.named)),
         confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer / facts.count, **words),
     )
