@@ -437,7 +437,10 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
 
 
 def biggest(facts: ServiceFacts) -> I64:
-    """The few requests with the longest prompts which are next in the queue for most of the time that blocks lack."""
+    """The few requests with the longest prompts, if one is next in the queue for a part of the time that blocks lack.
+
+    Once they have their blocks they leave too few to others: what it would be if these passed them tells the rest.
+    """
     found, steps = facts.found, facts.found.steps
     held = np.zeros(len(facts.latencies.start), np.int64)
     for number in range(len(found.engines)):
@@ -448,7 +451,7 @@ def biggest(facts: ServiceFacts) -> I64:
     prompt = facts.latencies.prompt
     long = np.flatnonzero(prompt >= facts.limits[LONG_PROMPT] * np.median(prompt[facts.ttft.rids]))
     few = 0 < len(long) <= len(facts.ttft.rids) // 5
-    return long if few and held[long].sum() >= HALF * held.sum() > 0 else long[:0]
+    return long if few and held[long].sum() >= A_PART * held.sum() > 0 else long[:0]
 
 
 def _answering(long: I64, usual: int, model: ServiceModel) -> ServiceModel:

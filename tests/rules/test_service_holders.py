@@ -257,3 +257,11 @@ def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(
     value, unit = words(first.detail).split("TTFT mean ")[1].split(" → ")[1].split(" ")[:2]
     assert unit.strip(".,;") == "ms"
     assert now - float(value) * MS == pytest.approx(now - then, rel=0.1)
+
+
+def test_a_prompt_that_does_not_fit_is_told_though_it_is_next_for_a_part_of_the_time(tmp_path: Path) -> None:
+    """Others wait most of the time for the blocks that it has then: had they passed it, they would not wait."""
+    huge = (Tenant(25, (100, 500), (20, 60)), Tenant(1, (2_800, 3_200), (20, 60)))
+    service = Service(requests=300, tenants=huge, blocks=44, gap=120 * MS, ahead=60)
+    said = told(service, tmp_path)
+    assert said.findings.findings[0].title.code == "finding.service.kv_head"
