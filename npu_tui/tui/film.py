@@ -31,7 +31,7 @@ from npu_tui.output.film import (
     telling_step,
 )
 from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif, pair_of
-from npu_tui.rules.model import Findings
+from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, cell_count, duration_text, printable
@@ -221,12 +221,22 @@ class JobFilm(Struct, frozen=True):
     make: Make
 
 
+def first_with_film(examined: Examined) -> int | None:
+    """The number of the first finding of a job that a replay goes without; None where there is none."""
+    return next((at for at, row in enumerate(examined.findings) if job_changes(_job_of(examined, row), row)), None)
+
+
+def _job_of(examined: Examined, finding: Finding) -> Job:
+    """The job of the role that ``finding`` is about, else all of it."""
+    return next((part for part in examined.job.parts if part.role == finding.role), examined.job)
+
+
 def film_without(examined: Examined, number: int) -> JobFilm | str:
     """The film of the job without finding ``number``, or why there is none."""
     if not examined.findings:
         return say("ranks.finding.none")
     finding = examined.findings[number]
-    job = next((part for part in examined.job.parts if part.role == finding.role), examined.job)
+    job = _job_of(examined, finding)
     texts = job_changes(job, finding)
     if not texts:
         return say("film.job_only")

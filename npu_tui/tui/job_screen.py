@@ -21,7 +21,7 @@ from npu_tui.output.job_report import verdict
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where, asked
-from npu_tui.tui.film import JobFilm, film_asked, film_without
+from npu_tui.tui.film import JobFilm, film_asked, film_without, first_with_film
 from npu_tui.tui.footer import Place
 from npu_tui.tui.heads import JobHead
 from npu_tui.tui.job_map import JobMap, filled_lines, natural_lines
@@ -337,12 +337,17 @@ class JobScreen(PanelScreen[JobMap]):
         self.app.enter(openings, make)
 
     def toggle_film(self) -> str | None:
-        """Show the run without the finding under the cursor of the table, else the one gone to last, or the first."""
+        """Show the run without the finding under the cursor of the table, else the one gone to last.
+
+        Where none was chosen, the first that has a film.
+        """
         view, row = self.overview, self.panel.row_at_cursor()
         if not self.is_whole and not view.whole.findings:
             self._owes_film = True
             return say("film.then")
         number = row.finding if isinstance(row, JobRow) else None
+        if not number and view.finding < 0 and not self.panel.has_focus_within:
+            number = first_with_film(view.whole)
         return self._play(film_without(view.whole, max(view.finding, 0) if number is None else number))
 
     def _play(self, film: JobFilm | str) -> str | None:

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from driving import Driver
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "jobs"))
 from pipeline_jobs import SITUATIONS, job_of
@@ -13,8 +15,12 @@ from pipeline_jobs import SITUATIONS, job_of
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import say
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.film import first_with_film
 from npu_tui.tui.job_map import natural_lines, parts_rows
 from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.ranks import ranks_session
 from npu_tui.view.grid import Grid
 from npu_tui.view.palette import PALETTES, Ink, Palette
@@ -144,3 +150,25 @@ def test_the_selected_pass_is_seen_in_every_palette(palette: Palette, fill: str,
     kept = slice(left + 2, left + cells - 1)  # behind bracket and label
     assert grid.text(2)[kept] == plain.text(2)[kept]
     assert (grid.fg[2, kept] == plain.fg[2, kept]).all()
+
+
+async def test_a_film_is_that_of_the_first_finding_that_has_one(slow: Examined):
+    """Of a finding that was gone to it is told why it has none."""
+    examined = Examined(slow.job)
+    screen = JobScreen(slow.job.path, cached=False)
+    screen.show(examined)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(120, 40)) as pilot:
+        driver = Driver(app, None)
+        await pilot.pause()
+        examined.findings = [replace(examined.findings[0], id="PIPELINE.BUBBLE"), *examined.findings]
+        assert first_with_film(examined) == 1
+        played = []
+        screen._play = lambda film: played.append(film)  # type: ignore[method-assign,assignment]
+        await driver.press("!")
+        await pilot.pause()
+        assert not isinstance(played[-1], str)
+        screen.overview.finding = 0
+        await driver.press("!")
+        await pilot.pause()
+        assert played[-1] == say("film.job_only")
