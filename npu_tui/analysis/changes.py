@@ -32,7 +32,6 @@ _BLOCKS = 20
 _ALIKE, _ALIKE_SPREAD = 0.1, 0.2
 """How much a run is like the one before (autocorrelation) where few runs tell: about this, give or take."""
 _AT_ONCE = 1 << 21  # numbers of one table of permuted sums
-_DRAWN_IN = 2.0  # standard deviations from the median, to which what is farther is drawn in
 _LEAST_SPREAD = 0.0005
 _LEAST_CHANGE = 0.001
 """Shares of the level: runs that agree better are said to spread by as much; a smaller change is none."""
@@ -167,7 +166,7 @@ def _scale(values: F64) -> float:
 
 
 def _drawn_in(values: F64) -> F64:
-    median, reach = float(np.median(values)), _DRAWN_IN * _scale(values)
+    median, reach = float(np.median(values)), WITHIN * _scale(values)
     return np.clip(values, median - reach, median + reach) - median
 
 
@@ -275,7 +274,7 @@ def _drift(values: F64, places: list[int]) -> _Drift | None:
     # What grows for a while only is drawn in to levels: here what is left is.
     parts = np.split(values, places)
     left = np.concatenate([part - np.median(part) for part in parts])
-    reach = _DRAWN_IN * 2 * _scale(left + float(np.median(values)))
+    reach = WITHIN * 2 * _scale(left + float(np.median(values)))
     # A single run far from those around it is no growth to it, nor from it.
     around = np.median(sliding_window_view(np.pad(values, 2, mode="edge"), 5), axis=1)
     values = np.where(np.abs(values - around) > reach, around, values)

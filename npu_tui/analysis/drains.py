@@ -73,7 +73,6 @@ Cause = Literal[
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 """What ``Drains.cause`` numbers."""
 
-_BEFORE_NS = 2_000_000  # how long before a drain device work may have run that explains it
 _READ_NS = 20_000  # a shorter operation that reads a value found it on the host
 _GOOD_PART, _MOST = 0.25, 0.5
 """Shares of a drain that what explains it takes."""
@@ -213,9 +212,9 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: LaunchPairs, next_pair: I
         ("gc", takes(collecting, _MOST)),
         ("dataloader", takes(loading, _MOST)),
         ("sync", waited),
-        ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
-        ("copy", _touches(trace, copy, start - _BEFORE_NS, end)),
-        ("aicpu", _touches(trace, ai_cpu, start - _BEFORE_NS, end)),
+        ("communication", _touches(trace, head, start - LONG_NS, end)),
+        ("copy", _touches(trace, copy, start - LONG_NS, end)),
+        ("aicpu", _touches(trace, ai_cpu, start - LONG_NS, end)),
         ("compile", takes(compiling)),
         ("memory", takes(memory)),
         ("gc", takes(collecting)),

@@ -246,7 +246,6 @@ def _host_start(trace: Trace, step: Step) -> int | None:
 
 FEWEST_STEPS = 3
 """With fewer steps none of them can be called slow: nobody can tell what is usual from what is chance."""
-_AS_SLOW = 1 / 3  # a later step that is slower by this share of the warm-up's excess is slow as well
 
 
 def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
@@ -267,7 +266,7 @@ def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
         warm += 1
     if not warm:
         return 0
-    slow = lengths[warm:] > usual + _AS_SLOW * (float(lengths[:warm].min()) - usual)
+    slow = lengths[warm:] > usual + HALF * (float(lengths[:warm].min()) - usual)
     return warm if np.mean(slow) <= NOTABLE else 0
 
 

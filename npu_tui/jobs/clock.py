@@ -368,8 +368,6 @@ _WINDOW = 10_000_000_000  # ns over which a clock is taken as constant
 _SHORTEST = 100_000_000  # ns that the windows span at least; less tells no drift
 
 _FEW = 4.0
-_STEADY = 2.0
-"""A drift counts that is this many times as large as what it varies by from window to window."""
 
 _ROUNDS = 40  # an end for clocks that never settle
 
@@ -475,7 +473,8 @@ def drifts(events: SharedEvents, count: int, references: I64) -> F64:
     slopes[some] = np.nanmedian(pairs[:, some], axis=0)
     scatter = np.full(count, np.inf)
     scatter[some] = np.nanmedian(np.abs(pairs[:, some] - slopes[some]), axis=0)
-    steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > ROUNDED)
+    # It varies from window to window.
+    steady = (np.abs(slopes) > WITHIN * scatter) & (np.abs(slopes) * span > ROUNDED)
     return np.where(steady, slopes, 0.0)
 
 

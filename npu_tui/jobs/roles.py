@@ -25,6 +25,7 @@ from npu_tui.jobs.model import RankProfile, Stint, step_order
 from npu_tui.jobs.role_steps import generates
 from npu_tui.load.roles import replica_of
 from npu_tui.rules.model import Evidence, Finding
+from npu_tui.rules.rule import SEVERITY_MEDIUM
 from npu_tui.trace.intervals import clipped, covered
 from npu_tui.trace.message import message
 from npu_tui.trace.once import once
@@ -379,7 +380,6 @@ _SAME_WORK = frozenset(
      "compute_ref_log_prob")
 )  # fmt: skip
 """Roles that pass the same tokens forward once each."""
-_SLOWER = 1.5  # times as long as another role takes for the same tokens
 
 
 def role_findings(roles: Roles | None) -> list[Finding]:
@@ -481,7 +481,7 @@ def _slow(roles: Roles, told: dict[str, int]) -> list[Finding]:
     if len(times) > 1:
         role, other = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
         gain = roles.gain(_faster(roles.by_role[role], times[role] - times[other]))
-        if times[role] >= _SLOWER * times[other] and gain >= NOTABLE / 3 * roles.length * count:
+        if gain >= SEVERITY_MEDIUM.default * roles.length * count:
             args = {"other": other, "times": times[role] / times[other], "time": round(times[role])}
             args["less"] = round(times[other])
             found.append(_slow_cause(roles, role, "work", gain, args))

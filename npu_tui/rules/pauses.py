@@ -150,7 +150,6 @@ def unasked(facts: Facts) -> Draft | None:
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
 _UNSEEN = ("pause_look", "pause_record", "gc_record")
-_HELD = ("cpu_idle", "binding", "gc_record")
 
 
 @once_per_device
