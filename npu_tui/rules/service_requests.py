@@ -9,17 +9,30 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict, astuple, replace
 
-from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, SOME, UNSEEN, Threshold
+from npu_tui.analysis.limits import (
+    A_PART,
+    FAR_LONGER,
+    HALF,
+    LITTLE,
+    MORE_THAN_ONE,
+    NEARLY_ALL,
+    NOTABLE,
+    SOME,
+    UNSEEN,
+    Threshold,
+)
 from npu_tui.analysis.service_blocks import MANY, following_of
 from npu_tui.analysis.service_cost import Cost
 from npu_tui.analysis.service_model import ServiceModel, twice, with_engines
+from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
+from npu_tui.analysis.service_within import of_range
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, Cause, Remedy, ServiceFacts, draft_of, known
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message
-from npu_tui.trace.service import UNKNOWN, WHOLE_MS, plus
+from npu_tui.trace.service import SWAPPERS, UNKNOWN, WHOLE_MS, plus
 
 _TELLING = 50  # prompts from which on their lengths tell what they have in common
 _SURE = UNSEEN**2  # how likely so many alike at a time are by chance, at the most
@@ -409,8 +422,18 @@ def kv(facts: ServiceFacts) -> Cause | None:
         ),
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         remedy, ("SERVICE.KV" if remedy is _more_blocks else f"service_{kind}",),
-        instead=("blocks", _more_blocks) if kind in ("answers", "head") else None,
+        instead=("blocks", _more_blocks) if kind in ("answers", "head") else _quick_swaps(facts) if taken else None,
     )  # fmt: skip
+
+
+def _quick_swaps(facts: ServiceFacts) -> tuple[str, Remedy] | None:
+    """What it would be if blocks were copied to the host and back in no time; None where that gains little."""
+    found, parts = facts.found, (Cycle.schedule, Cycle.prepare, Cycle.forward, Cycle.sampling, Cycle.bubble)
+    texts = found.service.texts
+    named = [code for code, text in enumerate(texts) if any(word in text.lower() for word in SWAPPERS)]
+    time = sum((of_range(found, code, *parts) for code in named), np.zeros_like(found.steps.cycle))
+    remedy = facts.freed(time) if time.any() else None
+    return ("swaps", remedy) if remedy and facts.gains(remedy, NOTABLE) else None
 
 
 def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str, int]] | None:

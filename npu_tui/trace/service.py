@@ -251,6 +251,8 @@ DETOKENIZERS, SENDERS = ("detokenize", "decode"), ("sendresponse",)
 """What the ranges are called, in lower case, in which tokens become text, and in which that leaves the service."""
 DRAFTERS = ("draft",)
 """Words, in lower case, in what ranges are called in which tokens are drafted."""
+SWAPPERS = ("swap",)
+"""Words, in lower case, in what ranges are called in which blocks are copied to the host and back."""
 ADAPTERS = "lora", "adapter"
 """Words, in lower case, in what ranges are called in which an adapter is loaded."""
 CHANGES = "waiting", "running"

@@ -13,7 +13,10 @@ from service import MS, Service
 from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
+from npu_tui.analysis.service_latency import timeline
 from npu_tui.load.load import load
+from npu_tui.rules.service_facts import ServiceFacts
+from npu_tui.rules.service_requests import _quick_swaps
 from npu_tui.rules.service_verdict import JudgedService, judged
 from npu_tui.strings import words
 
@@ -62,3 +65,27 @@ def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int,
     first = judged(load(tmp_path), Thresholds()).findings.findings[0]
     assert first.id == "SERVICE.WAIT"
     assert ("adapter" in words(first.title)) == bool(every)
+
+
+def test_what_swapping_blocks_costs_is_what_its_ranges_take(tmp_path: Path) -> None:
+    """Without them the tail of the distance of tokens is that of the same service without swaps."""
+    service = Service(requests=100, adapter=120 * MS)
+    Folder(served(service)).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    like = next(event for event in events if event["name"] == "forward")
+    zero = like["ts"] - served(service).batches[0].forward[0] / 1000
+    for batch in served(service).batches:
+        if (lasting := batch.forward[0] - batch.execute[0]) > 100 * MS:
+            events.append(dict(like, name="swap_blocks", ts=zero + batch.execute[0] / 1000, dur=lasting / 1000))
+    path.write_text(json.dumps(events))
+    trace = load(tmp_path)
+    assert trace.service is not None
+    facts = ServiceFacts(timeline(trace.service), Thresholds())
+    kind, remedy = _quick_swaps(facts) or ("", None)
+    assert kind == "swaps"
+    assert remedy is not None
+    then = facts.after(remedy)
+    assert then is not None
+    assert then["tpot_p50"] == pytest.approx(figure(replace(service, adapter=0), "tpot", 50), rel=0.1)
+    assert facts.figures["tpot_p50"] > 1.1 * then["tpot_p50"]
