@@ -8,7 +8,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, SIZED_OPERATIONS, blocking_calls
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
-from npu_tui.analysis.limits import AWAKE_NS, GRID_NS
+from npu_tui.analysis.limits import AWAKE_NS
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import I8, I64, Bools, BySlice, numbers_in, previous_same
 from npu_tui.trace.model import Trace
@@ -93,6 +93,9 @@ def _merged_columns(parts: list[I64]) -> I64:
 
 
 MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
+
+# The least pause of the queue's thread between two entries; a shorter recorded one counts as it is.
+_QUEUE_GAP_NS = 2_000
 
 
 class HostPoints(Struct):
@@ -316,18 +319,17 @@ def _queue_entries(trace: Trace, points: HostPoints) -> None:
     free = np.maximum(free, np.where(before >= 0, points.time[np.maximum(before, 0)], free))
     released = source >= 0
     points.until[entries] = np.where(released, free, start)
-    points.rest[entries] = np.where(released, np.minimum(start - free, GRID_NS), 0)
+    points.rest[entries] = np.where(released, np.minimum(start - free, _QUEUE_GAP_NS), 0)
     entered = np.where(released, points.time[np.maximum(source, 0)], 0)
     busy = (busy_until[entries] >= 0) | (before >= 0)
-    # A shorter pause of the queue's thread between two entries counts as it is.
-    waited = released & (start - free > GRID_NS)
+    waited = released & (start - free > _QUEUE_GAP_NS)
     latency = np.where(waited, start - np.maximum(entered, 0), 0)
     usual = int(np.median(latency[waited & (free <= entered)])) if (waited & (free <= entered)).any() else 0
     # An entry that waited for the thread does not show its latency through the queue: take the usual one.
     points.source[entries] = source
     behind = released & busy & (free > entered)
     points.delay[entries] = np.where(behind, np.minimum(usual, start - entered), start - entered)
-    late = behind & (start - free > GRID_NS)
+    late = behind & (start - free > _QUEUE_GAP_NS)
     points.rest[entries[late]] = (start - free)[late]
 
 
