@@ -153,7 +153,7 @@ def _edges(now: Context, start: int, end: int) -> list[str]:
 
 
 def _call(index: int, trace: Trace, call: EqualCalls, length: int) -> TabRow:
-    name = "  " * call.depth + brief(printable(call.name), _LONGEST_NAME)
+    name = "  " * call.depth + printable(call.name)
     share = call.total / max(length, 1)
     cells = (time_text(call.total), f"{share:.1%}", time_text(call.own), f"{call.count:,}", name)
     values = (call.total, share, call.own, call.count, call.name)
