@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_roles import asynchronous, colocated, job_in_memory, length_of
+from made_roles import AFTER, asynchronous, colocated, job_in_memory, length_of
 from role_simulations import SITUATIONS, judged, nothing, one
 from roles import SECOND, Layout, Work, write_roles
 from written import fields_of, reasons
@@ -23,6 +23,16 @@ def test_the_cause_is_named_first_at_its_price(situation: str):
     named, off = judged(situation, 101)
     assert named
     assert off is None or off < 0.10
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(11.7, True), (9.5, False)])
+def test_a_role_that_takes_longer_for_the_same_tokens_is_told_by_its_gain(seconds: float, told: bool):
+    """Of a step of 106 s it holds 3.7 s, 3.5 %, where the actor's takes 8 s: less than half as long again."""
+    after = (AFTER[0], ("ref_compute_log_prob", seconds), AFTER[2])
+    findings = job_findings(job_in_memory(colocated(nothing, 8, 3, after=after, spread=0.3)))
+    assert ["ref_compute_log_prob" in repr(found.title) for found in findings if found.id == "ROLE.SLOW"] == [
+        True
+    ] * told
 
 
 @pytest.mark.parametrize("layout", ["steps", "e2e", "mindspeed"])
