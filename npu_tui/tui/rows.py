@@ -247,7 +247,7 @@ class Rows(PlainTable):
         room = self.size.height - self.header_height
         spare = room - len(heights)
         for number in [at, *(other for other in range(len(heights)) if other != at)]:
-            most = max(room - 1, 1) if number == at else 1 + spare
+            most = max(room - (len(heights) > 1), 1) if number == at else 1 + spare
             if most > 1:
                 heights[number] = min(len(self._lines_of(number)), most)
                 spare -= heights[number] - 1

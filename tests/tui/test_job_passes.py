@@ -172,3 +172,16 @@ async def test_a_film_is_that_of_the_first_finding_that_has_one(slow: Examined):
         await driver.press("!")
         await pilot.pause()
         assert played[-1] == say("film.job_only")
+
+
+async def test_a_table_of_one_row_has_all_its_lines_for_it(slow: Examined):
+    """No sentence is cut beside a row that is blank."""
+    screen = JobScreen(slow.job.path, cached=False)
+    screen.show(Examined(slow.job))
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.pause()
+        table = screen.panel.table
+        assert table.row_count == 1
+        assert table.rows_taken == table.size.height < table.rows_wanted(100)
