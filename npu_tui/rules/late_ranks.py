@@ -297,7 +297,7 @@ def straggler(facts: Facts) -> Draft | None:
         _late_waits(facts, lateness),
         tuple(advice),
         lateness.span,
-        change=Change(in_time=frozenset(lateness.named)),
+        change=Change(in_time=frozenset(lateness.peers)),
         confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer / facts.count, **words),
     )

@@ -124,6 +124,8 @@ def test_a_rank_that_another_hides_for_good_is_not_named() -> None:
     assert set(lateness.peers) == {5, 6, 7}
     # 79.65 ms after rank 4, but 75.14 after the last of the others, and 9.16 in three more collectives; some is hidden.
     assert words(straggler(profile).title).startswith("Rank 6 is late and this rank waits 82.00 ms")
+    # Ranks 5 and 7, which that wait hides, are in time as well then: they do not hide this rank's own late launches.
+    assert [row.id for row in profile.findings.findings[:3]] == ["COMM.STRAGGLER", "DISPATCH.VERTICAL", "STEP.START"]
 
 
 @pytest.mark.parametrize("beyond", [-0.1, 0.0, 0.1])
