@@ -119,7 +119,8 @@ def layer_sums(passes: Iterable[ExpertPass]) -> list[LayerSum]:
 class Pace(Struct, frozen=True):
     """Kernels of one ``type`` and ``shapes``, or calls of one name, on a rank: ``count`` of them take ``time`` ns.
 
-    ``routed`` kernels stand between exchanges of tokens: what they do depends on the tokens that come.
+    ``routed`` kernels stand between exchanges of tokens: what they do depends on the tokens that come. ``blocks`` is
+    the Block Dim of the median one, 0 where that is not known.
     """
 
     type: str
@@ -127,6 +128,7 @@ class Pace(Struct, frozen=True):
     count: int
     time: int
     routed: bool = False
+    blocks: int = 0
 
     @property
     def each(self) -> float:
@@ -327,9 +329,11 @@ def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[Pace, ...
     groups = Groups(kind * 2 + routed[items], kernels.duration[items])
     found: list[Pace] = []
     for group in np.argsort(-groups.total, kind="stable")[:_PACES].tolist():
-        at = int(items[groups.items(group)[0]])
+        own = items[groups.items(group)]
+        at, blocks = int(own[0]), kernels.block_dim[own]
         of_kind = kernels.type.at(at) or "", kernels.shapes.at(at) or ""
-        found.append(Pace(*of_kind, int(groups.count[group]), int(groups.total[group]), bool(routed[at])))
+        usual = int(np.median(blocks)) if np.isfinite(blocks).all() else 0
+        found.append(Pace(*of_kind, int(groups.count[group]), int(groups.total[group]), bool(routed[at]), usual))
     return tuple(found)
 
 

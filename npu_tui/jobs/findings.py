@@ -18,7 +18,7 @@ from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
-from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, stands_still
+from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, slow_in, stands_still
 from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
 from npu_tui.jobs.roots import late_roots, root_of, rooted
@@ -161,11 +161,9 @@ def _why(job: Job, ranks: Sequence[int], gain: int) -> Message | None:
     if len(places) < len(ranks):
         return None
     every, whose = [job.beside[place] for place in places], "several" if len(ranks) > 1 else "slow"
-    by = min(every, key=lambda each: each.card or 0.0)
-    if (by.card or 0.0) >= SLOW_CARD and all(each.slower >= HALF * gain for each in every):
-        words: dict[str, object] = {"times": by.card, "clock": by.clock, "usual": by.usual}
-        throttled = all(each.clock is not None and each.clock <= (1 - LITTLE) * (each.usual or 0) for each in every)
-        return message(f"job.{whose}.by.{'clock' if throttled else 'card'}", **words)
+    if all((each.card or 0.0) >= SLOW_CARD and each.slower >= HALF * gain for each in every):
+        what, words = slow_in(every)
+        return message(f"job.{whose}.by.{what}", **words)
     times = min(each.host or 0.0 for each in every)
     if times >= SLOW_HOST and all(_idles_longer(job, place) >= HALF * gain for place in places):
         return message(f"job.{whose}.by.host", times=times)

@@ -20,6 +20,7 @@ from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.model import RankProfile, WaitedLine
 from npu_tui.jobs.rank_files import STILL
+from npu_tui.rules.facts import CUBE
 from npu_tui.rules.rule import LISTED
 from npu_tui.trace.message import Message, message
 
@@ -35,6 +36,8 @@ class Beside(Struct, frozen=True):
     ``other`` is the time of kernels of which its peers have other numbers or shapes, ns; ``more`` the types of kernels
     that it computes longer, most first, and by how much, ns. ``host`` is how many times as long a
     call of CANN takes. ``clock`` is that of its AI cores, ``usual`` that of the peers, MHz. None: nothing tells.
+    ``products`` and ``moving`` are as ``card``, of matrix products and of all other kernels, which memory holds up.
+    ``blocks`` are the cores that the kernels run on which lose most of ``slower``, here and on the peers, where fewer.
     """
 
     card: float | None = None
@@ -44,6 +47,9 @@ class Beside(Struct, frozen=True):
     host: float | None = None
     clock: float | None = None
     usual: float | None = None
+    products: float | None = None
+    moving: float | None = None
+    blocks: tuple[int, int] | None = None
 
 
 def beside_peers(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> list[Beside]:
@@ -79,39 +85,68 @@ def _by_type(paces: Sequence[Pace]) -> Counter[str]:
 _Kind = tuple[str, str]
 
 
-def _usual(ranks: Sequence[Sequence[Pace]]) -> dict[_Kind, tuple[int, float]]:
-    """How many calls of each kind the median rank makes, and how long one takes, ns: of kinds that most ranks know."""
+def _usual(ranks: Sequence[Sequence[Pace]]) -> dict[_Kind, Pace]:
+    """What the median rank does of each kind: how often, for how long each time, and on how many cores.
+
+    Of kinds that most ranks know.
+    """
     known: dict[_Kind, list[Pace]] = defaultdict(list)
     for paces in ranks:
         for pace in paces:
             known[pace.type, pace.shapes].append(pace)
-    return {
-        kind: (median_low([pace.count for pace in of_kind]), median_low([pace.each for pace in of_kind]))
-        for kind, of_kind in known.items()
-        if 2 * len(of_kind) > len(ranks)
-    }
+    found = {}
+    for kind, every in known.items():
+        if 2 * len(every) > len(ranks):
+            count, each = median_low([pace.count for pace in every]), median_low([pace.each for pace in every])
+            found[kind] = Pace(*kind, count, round(each * count), blocks=median_high([pace.blocks for pace in every]))
+    return found
 
 
-def _beside(
-    profile: RankProfile, usual: dict[_Kind, tuple[int, float]], of_host: dict[_Kind, tuple[int, float]]
-) -> Beside:
+def _beside(profile: RankProfile, usual: dict[_Kind, Pace], of_host: dict[_Kind, Pace]) -> Beside:
     """How fast the card and the host of ``profile`` are, beside the usual kinds of kernels and of calls."""
-    equal, slower, other = 0, 0.0, 0
+    other, times, lost = 0, {True: 0, False: 0}, {True: 0.0, False: 0.0}
+    fewer: defaultdict[tuple[int, int], float] = defaultdict(float)
     shaped = [pace for pace in profile.paces if pace.shapes]
     for pace in shaped:
-        count, each = usual.get((pace.type, pace.shapes), (0, 0.0))
-        if count:
-            equal, slower = equal + pace.time, slower + pace.time - pace.count * each
-        if abs(pace.count - count) > LITTLE * count:
+        of_peers = usual.get((pace.type, pace.shapes))
+        if of_peers is not None:
+            more, product = pace.time - pace.count * of_peers.each, CUBE.search(pace.type) is not None
+            times[product] += pace.time
+            lost[product] += more
+            if 0 < pace.blocks < of_peers.blocks:
+                fewer[pace.blocks, of_peers.blocks] += more
+        if of_peers is None or abs(pace.count - of_peers.count) > LITTLE * of_peers.count:
             other += pace.time
     ratios = [
-        (pace.each / of_host[kind][1], pace.count)
+        (pace.each / of_host[kind].each, pace.count)
         for pace in profile.host_paces
-        if (kind := (pace.type, pace.shapes)) in of_host and of_host[kind][1] > 0
+        if (kind := (pace.type, pace.shapes)) in of_host and of_host[kind].time > 0
     ]
+    equal, slower = sum(times.values()), sum(lost.values())
     known = equal > max(slower, A_PART * sum(pace.time for pace in profile.paces))
-    card = equal / (equal - slower) if known else None
-    return Beside(card, round(slower), other if shaped else None, host=_middle(sorted(ratios)))
+    blocks = max(fewer, key=lambda pair: fewer[pair], default=None)
+    if sum(fewer.values()) < HALF * slower:
+        blocks = None
+    products, moving = (times[of] / (times[of] - lost[of]) if times[of] > lost[of] else None for of in (True, False))
+    card, others = equal / (equal - slower) if known else None, other if shaped else None
+    return Beside(card, round(slower), others, (), _middle(sorted(ratios)), None, None, products, moving, blocks)
+
+
+def slow_in(every: Sequence[Beside]) -> tuple[str, dict[str, object]]:
+    """In what all the slow cards of ``every`` are slow, with the words of that: those of the one that is least so.
+
+    Its AI cores have a lower clock, or its kernels get fewer of them; or its memory is slow, where matrix products,
+    which compute most for each byte, take no longer than on the peers.
+    """
+    least = min(every, key=lambda each: each.card or 0.0)
+    words: dict[str, object] = {"times": least.card, "clock": least.clock, "usual": least.usual}
+    if all(each.clock is not None and each.clock <= (1 - LITTLE) * (each.usual or 0) for each in every):
+        return "clock", words
+    if least.blocks is not None and all(each.blocks is not None for each in every):
+        return "cores", words | {"cores": least.blocks[0], "all": least.blocks[1]}
+    if all((each.products or SLOW_CARD) < SLOW_CARD <= (each.moving or 0.0) for each in every):
+        return "memory", words | {"products": least.products, "times": least.moving}
+    return "card", words
 
 
 def _middle(weighted: Sequence[tuple[float, int]]) -> float | None:

@@ -27,7 +27,7 @@ from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 
-FORMAT = 9
+FORMAT = 10
 """Raised whenever a file means something else."""
 
 _LARGEST, _MOST_TIMES, _LEAST = 64 << 20, 64, 8 << 20

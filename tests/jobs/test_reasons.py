@@ -46,6 +46,24 @@ def first(job: Job) -> Finding:
 
 
 @pytest.mark.parametrize("world", [2, 4])
+def test_a_card_on_which_only_other_kernels_than_products_take_longer_has_slow_memory(world):
+    own = (USUAL[0], *longer(4.0, USUAL[1:]))
+    title = words(first(job_of({1: 6 * MS}, world, paces={1: own})).title)
+    assert "its memory (HBM) is slow: other kernels than matrix products take 4.00 times as long" in title
+    assert "matrix products of equal shapes 1.00 times" in title
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_kernels_that_get_fewer_cores_than_on_the_peers_are_told_so(world):
+    every = {rank: tuple(replace(pace, blocks=20) for pace in USUAL) for rank in range(world)}
+    every[1] = tuple(replace(pace, blocks=16) for pace in longer(1.5))
+    title = words(first(job_of({1: 6 * MS}, world, paces=every)).title)
+    assert "they run on 16 cores (Block Dim) where those of the peers run on 20" in title
+    every[1] = tuple(replace(pace, blocks=20) for pace in longer(1.5))
+    assert "the card is slow" in words(first(job_of({1: 6 * MS}, world, paces=every)).title)
+
+
+@pytest.mark.parametrize("world", [2, 4])
 def test_equal_kernels_that_take_longer_are_a_slow_card(world):
     found = first(job_of({1: 6 * MS}, world, paces={1: longer(2.0)}))
     assert (found.id, found.ranks) == ("RANK.SLOW", (1,))
