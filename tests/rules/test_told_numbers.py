@@ -8,11 +8,12 @@ import pytest
 
 from npu_tui.analysis import allocator_replay, drains, host_owners, limits
 from npu_tui.compare import differences, kernels
-from npu_tui.jobs import against, expert_loads, links, roles
+from npu_tui.jobs import against, expert_loads
 from npu_tui.output.explain import KINDS
 from npu_tui.rules import cpu, data, parallelism
 from npu_tui.rules import kernels as kernel_rules
 from npu_tui.rules import links as planes
+from npu_tui.rules.rule import SEVERITY_MEDIUM
 from npu_tui.strings import LANGUAGES, say, texts_of
 
 PERCENT = 100
@@ -32,8 +33,8 @@ COMPARED: dict[str, set[float]] = {
     "DIFF.FREQ": {differences._FREQUENCY_SHARE * PERCENT},
     "EXPERT.LOAD": {expert_loads._UNEVEN},
     "EXPERT.SWAP": {limits.LITTLE},
-    "LINK.SLOW": {links._ODD, links._SLOW},
-    "ROLE.SLOW": {roles._SLOWER},
+    "LINK.SLOW": {limits.OUTLYING, limits.NEARLY_ALL},
+    "ROLE.SLOW": {SEVERITY_MEDIUM.default * PERCENT},
     "SNAPSHOT.PIECES": {allocator_replay._MAX_EVENTS, 2},  # a small segment of the allocator, 2 MiB
 }
 """What the digits of each text say, in the unit of the text; a text that is not here has none.
@@ -47,8 +48,8 @@ FIXED = re.compile(
 IN_WORDS = {
     "DISPATCH.INTERRUPT": ("a quarter", drains._GOOD_PART, 0.25),
     "PIPELINE.TRANSFER": ("at least twice", limits.MORE_THAN_ONE, 2.0),
-    "ROLE.SLOW": ("at least twice", roles._TIMES, 2.0),
-    "LINK.SLOW": ("robust standard deviations", links._ODD, 3.5),
+    "ROLE.SLOW": ("at least twice", round(limits.MAINLY / (1 - limits.MAINLY), 6), 2.0),
+    "LINK.SLOW": ("robust standard deviations", limits.OUTLYING, 5.0),
 }
 
 
