@@ -133,8 +133,15 @@ class Facts(JudgedTime):
 
     @once
     def earlier(self) -> Span:
-        """When the device does what was launched before the trace began, where that is left out."""
-        return self.span_of(launched_before(self.trace)[0])
+        """When the device does what was launched before the trace began, where that is left out or not recorded.
+
+        Where the first launch waits on a device that does nothing recorded, it waits behind such work.
+        """
+        early, every = self.span_of(launched_before(self.trace)[0]), self.part.launches
+        if every is None or not len(every.link) or not every.queued[0]:
+            return early
+        first = self.trace.slices.start[self.trace.links.target_slice[every.link[:1]]]
+        return together(early, (np.minimum(0, first), first))
 
     @once
     def host_late(self) -> Span:

@@ -180,6 +180,23 @@ def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:
     assert {(row.unit, row.count) for row in part.findings.findings} == {("range", 1)}
 
 
+@pytest.mark.parametrize(("ahead", "told"), [(2_000, False), (20, True)])
+def test_a_first_kernel_that_queues_is_behind_work_from_before_the_recording(
+    tmp_path: Path, ahead: int, told: bool
+) -> None:
+    """A device on which the first launch waits is not idle, though nothing of what it does is recorded."""
+    writer = Writer()
+    for step in range(3):
+        begun, device = 6_000 * step, 6_000 * step + (2_500 if step == 0 else 400)
+        writer.host(f"ProfilerStep#{step}", begun, 5_900)
+        for k in range(20):
+            launched = (device - ahead if step == 0 else begun + 20) + 12 * k
+            writer.host("aten::mm", launched - 2, 10)
+            writer.launch("Node@launch", launched, device + 150 * k)
+            writer.kernel("MatMulV2", device + 150 * k, 149)
+    assert ("STEP.START" in {row.id for row in writer.profile(tmp_path).findings.findings}) == told
+
+
 @pytest.mark.parametrize(("blocking", "lead"), [(True, "STEP.START"), (False, "DATA.COPY")])
 def test_a_step_start_leads_a_copy_that_blocks_it(tmp_path: Path, blocking: bool, lead: str) -> None:
     """At level 0 no call of CANN waits: aten::copy_ that ends with its copy has waited for it."""
