@@ -31,7 +31,7 @@ from npu_tui.output.explain import KINDS
 from npu_tui.output.report_schema import SourceKind
 from npu_tui.profile.companions import FILES
 from npu_tui.profile.table import declared_tables
-from npu_tui.rules.config import ENVIRONMENT
+from npu_tui.rules.config import COSTLY
 from npu_tui.rules.explanation import WORDS
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
@@ -132,7 +132,7 @@ COMPUTED = {
     "finding.advice.share.": {"cube", "copy", "layout", "softmax"},
     "finding.affinity.": {"api", "kernel"},
     "finding.sync.waited.": {"compute", "communication", "copy"},
-    "finding.environment.": {name for name, _ in ENVIRONMENT},
+    "finding.environment.": set(COSTLY),
     "chart.": {"lead.words", "depth.words"},
     "bars.": {"prep", "compute", "exposed", "copies", "free"},
     "gate.against.": {"slower", "faster", "same", "unsure", "incomparable"},

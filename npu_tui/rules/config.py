@@ -46,24 +46,24 @@ def _is_below(text: str, least: int) -> bool:
     return number is None or number < least
 
 
-ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
-    ("ASCEND_GLOBAL_LOG_LEVEL", lambda value: value not in ("", "3")),
-    ("HCCL_RDMA_TC", lambda value: value != ""),
-    ("HCCL_RDMA_SL", lambda value: value != ""),
-    ("ACLNN_CACHE_LIMIT", lambda value: _is_below(value, 10_000)),
-    ("HOST_CACHE_CAPACITY", lambda value: _is_below(value, 1)),
-    ("PYTORCH_NPU_ALLOC_CONF", lambda value: "expandable_segments:true" not in value.lower()),
-    ("ASCEND_LAUNCH_BLOCKING", lambda value: value == "1"),
-    ("HCCL_ALGO", lambda value: value != ""),
-    ("HCCL_BUFFSIZE", is_small_buffer),
-)
+COSTLY: dict[str, Callable[[str], bool]] = {
+    "ASCEND_GLOBAL_LOG_LEVEL": lambda value: value not in ("", "3"),
+    "HCCL_RDMA_TC": lambda value: value != "",
+    "HCCL_RDMA_SL": lambda value: value != "",
+    "ACLNN_CACHE_LIMIT": lambda value: _is_below(value, 10_000),
+    "HOST_CACHE_CAPACITY": lambda value: _is_below(value, 1),
+    "PYTORCH_NPU_ALLOC_CONF": lambda value: "expandable_segments:true" not in value.lower(),
+    "ASCEND_LAUNCH_BLOCKING": lambda value: value == "1",
+    "HCCL_ALGO": lambda value: value != "",
+    "HCCL_BUFFSIZE": is_small_buffer,
+}
 """Variables that profiler_metadata.json records, each with a test for values that cost time."""
 
 
 def environment(facts: Facts) -> Draft | Skipped | None:
     """Variables of the environment that cost time."""
     recorded = facts.inputs.setup.environment or {}
-    costly = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
+    costly = [name for name, odd in COSTLY.items() if name in recorded and odd(recorded[name])]
     queue = facts.is_of_torch and queue_is_off(facts)
     if not costly and not queue:
         return None if facts.has("metadata") else Skipped(message("finding.needs.metadata"))

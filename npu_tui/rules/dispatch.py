@@ -115,8 +115,8 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         removes,
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
         verdict=message(f"finding.vertical.verdict{'' if place.ranges == 1 else '_many'}", **words),
-        # Where the kernel tells who had the CPU instead, half of the time is enough to put that first.
-        reach="broad" if thief(facts) is not None else None,
+        # Where it is known what slows the launches (who had the CPU, a queue that is off), half of it comes first.
+        reach="broad" if queue_is_off(facts) or thief(facts) is not None else None,
     )
 
 

@@ -135,13 +135,18 @@ class Facts(JudgedTime):
     def earlier(self) -> Span:
         """When the device does what was launched before the trace began, where that is left out or not recorded.
 
-        Where the first launch waits on a device that does nothing recorded, it waits behind such work.
+        While the first kernel waits on a device that does nothing recorded, it waits behind such work. A copy may
+        wait for the host.
         """
-        early, every = self.span_of(launched_before(self.trace)[0]), self.part.launches
-        if every is None or not len(every.link) or not every.queued[0]:
+        early, every, device = self.span_of(launched_before(self.trace)[0]), self.part.launches, self.part.slices
+        if every is None or device is None:
             return early
-        first = self.trace.slices.start[self.trace.links.target_slice[every.link[:1]]]
-        return together(early, (np.minimum(0, first), first))
+        target = self.trace.links.target_slice[every.link]
+        kernel = np.flatnonzero((device.compute | device.collective)[target])[:1]
+        made = self.trace.links.source_time[every.link[kernel]] + self.floor
+        first = self.trace.slices.start[target[:1]]
+        waits = every.queued[kernel] & (made < first)
+        return together(early, (made[waits], first[waits]))
 
     @once
     def host_late(self) -> Span:

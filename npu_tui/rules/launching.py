@@ -26,6 +26,7 @@ from npu_tui.rules.blame import (
     queue_is_off,
     sync_calls,
 )
+from npu_tui.rules.config import COSTLY
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import NOTHING, common, inside, length_of, together
@@ -45,6 +46,7 @@ from npu_tui.rules.waits import queued
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
+from npu_tui.trace.text import brief
 
 
 def queue(facts: Facts) -> Draft | None:
@@ -69,6 +71,36 @@ def queue(facts: Facts) -> Draft | None:
         facts.longest(calls, lambda item: message("finding.queue.place"), most=5),
         removes=removes,
         verdict=message("finding.queue.title", **words),
+        change=change,
+    )
+
+
+CACHE_LIMIT = "ACLNN_CACHE_LIMIT"
+
+
+def plans(facts: Facts) -> Draft | None:
+    """Operators planned anew at each call, where the environment limits CANN's cache of plans.
+
+    A call whose plan is in the cache takes no longer than the shortest of them does.
+    """
+    recorded = facts.inputs.setup.environment or {}
+    calls = facts.named(("cann",), lambda name: name.endswith("GetWorkspaceSize"))
+    if not recorded.get(CACHE_LIMIT) or not COSTLY[CACHE_LIMIT](recorded[CACHE_LIMIT]) or not len(calls):
+        return None
+    length = facts.length(calls)
+    change = facts.without_calls(calls, float(length.min()) * len(calls) / max(int(length.sum()), 1))
+    removes = common(facts.host_late, facts.on_device(facts.span_of(calls)))
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    words = {"set": f"{CACHE_LIMIT}={brief(recorded[CACHE_LIMIT], 40)}", "count": len(calls), "unit": facts.unit}
+    words |= {"cost": cost / facts.count, "middle": float(np.median(length)), "least": int(length.min())}
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about("plans", **words),
+        facts.longest(calls, lambda item: message("finding.plans.place"), most=5),
+        removes=removes,
+        verdict=message("finding.plans.title", **words),
         change=change,
     )
 
@@ -265,6 +297,23 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("pipeline",),
+    ),
+    Rule(
+        "DISPATCH.PLANS",
+        cls="dispatch",
+        inputs=("device", "overlap", "links", "metadata"),
+        check=plans,
+        thresholds=GRADES,
+        advice=("cann_cache",),
+        pages=(pages.VARIABLES,),
+        change="""\
+-export ACLNN_CACHE_LIMIT=1
++export ACLNN_CACHE_LIMIT=100000
++export HOST_CACHE_CAPACITY=20
+""",
+        sources=("msprof-analyze advisor: environment variables",),
+        reach="cause",
+        replayed=True,
     ),
     Rule(
         "HOST.CORE",
