@@ -301,7 +301,9 @@ def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
     }
     told: list[Finding] = []
     held = _step_time(job)
-    for about in sorted(shared, key=lambda about: (-every[about], repr(about))):
+    # A cause that is half of all exposed communication says more than that sum.
+    weight = {about: every[about] * (HALF if own[0][about].id == "COMM.EXPOSED" else 1) for about in shared}
+    for about in sorted(shared, key=lambda about: (-weight[about], repr(about))):
         gain = every[about]
         place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
         row = own[place][about]

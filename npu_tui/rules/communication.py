@@ -56,6 +56,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
+from npu_tui.rules.sequences import CHAIN_FROM
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, in_groups, summed
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
@@ -295,14 +296,15 @@ def _hideable(facts: Facts, rest: Span) -> I64:
 
     A reduction hides behind what is computed after it may start and before the last collective of the step, which
     waits for the last gradient. A gather that is prefetched hides behind what is computed before it in the step. What
-    belongs to a matrix product hides beside that alone.
+    belongs to a matrix product hides beside that alone, and a small sum that the next kernel waits for behind nothing.
     """
     collectives, slices = facts.collectives, facts.trace.slices
     order = np.argsort(slices.start[collectives.item], kind="stable")
     item = collectives.item[order]
     start, end = slices.start[item], slices.end[item]
     gathers = np.array(["gather" in name.lower() for name in collectives.types], np.bool_)[collectives.type[order]]
-    bare = np.where(is_for(facts, "tensor")[order], 0, covered_within(*rest, start, end))
+    awaited = is_for(facts, "tensor") | small_sums(facts)
+    bare = np.where(awaited[order], 0, covered_within(*rest, start, end))
     lanes = facts.part.lanes
     free = facts.computing if lanes is None else without(facts.computing, facts.cut(lanes.communication))
     hidden = beside_product(facts, rest)
@@ -355,19 +357,33 @@ def start_costs(facts: Facts) -> F64:
     sums what planes do at the same time. 0 where neither tells.
     """
     every, cost = facts.collectives, np.zeros(len(facts.collectives))
-    row_of, told = BySlice(every.item, np.arange(len(every))), np.zeros(len(every))
+    row_of, told, known = BySlice(every.item, np.arange(len(every))), np.zeros(len(every)), every.timings.transit > 0
     for transport in ("SDMA", "RDMA"):
         rows = [(each.item, each.time) for each in facts.inputs.transfers() if each.transport == transport]
         item, time = np.array(rows, np.int64).reshape(-1, 2).T
         row = row_of.of(item)
         planes = planes_moving(facts.trace, facts.inputs.planes(), every.item, transport)
         told += summed(row[row >= 0], time[row >= 0], len(every)) / np.maximum(planes, 1)
+        known[row[row >= 0]] = True  # what takes less than the file can tell is 0 there
     moving = np.maximum(every.timings.transit, told)
     beside = (every.elapsed - np.maximum(every.waited, 0) - moving).clip(0)
     kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
-    for equal in in_groups(np.where(moving > 0, kind, -1)):
-        cost[equal] = float(np.median(beside[equal])) if moving[equal[0]] else 0.0
+    for equal in in_groups(np.where(known, kind, -1)):
+        cost[equal] = float(np.median(beside[equal])) if known[equal[0]] else 0.0
     return cost
+
+
+@once_per_device
+def small_sums(facts: Facts) -> Bools:
+    """Which sums kernels wait for one after another although they take longer to start than to move anything; (n,).
+
+    They are no gradients, nor parts of a product: the statistics that SyncBatchNorm has in each layer, or norms.
+    """
+    every = facts.collectives
+    reduces = np.array(["reduce" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
+    starts = start_costs(facts) > HALF * (every.elapsed - np.maximum(every.waited, 0))
+    few: Bools = serial(facts) & is_for(facts, "other") & reduces & starts
+    return few & (np.count_nonzero(few) >= CHAIN_FROM * facts.count)
 
 
 def small(facts: Facts) -> tuple[Draft, ...]:

@@ -290,6 +290,8 @@ def purposes(facts: Facts) -> I64:
     gradients = np.flatnonzero(summing & (purpose == PURPOSES.index("gradients")))
     alike = np.searchsorted(others, like[gradients] + _COUNT, "right") > np.searchsorted(others, like[gradients])
     purpose[gradients[alike]] = PURPOSES.index("other")
+    # A single number is no bucket of gradients: it is a loss, or a norm.
+    purpose[summing & (size > 0) & (size <= _COUNT)] = PURPOSES.index("other")
     return purpose
 
 

@@ -19,7 +19,7 @@ from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED, NEARLY_ALL, Thresho
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
-from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives, start_costs
+from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives, small_sums, start_costs
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.rules.host_work import cost_of
@@ -33,9 +33,8 @@ from npu_tui.rules.links import (
     draft_of_links,
 )
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.parallelism import gathered_again, is_for, reduced_again, serial
+from npu_tui.rules.parallelism import gathered_again, is_for, reduced_again
 from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked, severity_of, timed
-from npu_tui.rules.sequences import CHAIN_FROM
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -196,7 +195,7 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     repeated = len(np.unique(np.searchsorted(facts.repetitions, starts[every.item[sent]], "right")))
     found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
     found["gathered"] = gathered_again(facts)
-    small = _small(facts)
+    small = every.item[small_sums(facts)]
     found["statistics" if _behind_norms(facts, small) else "small"] = small
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
@@ -206,21 +205,6 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     change = Change(tasks=shortened_collectives(facts, untouched))
     drafts.append(_spared(facts, "rows", every.item[untouched > 0], change))
     return tuple(draft for draft in drafts if draft is not None)
-
-
-def _small(facts: Facts) -> I64:
-    """The sums that kernels wait for one after another, and that take longer to start than to move anything.
-
-    They are no gradients, nor parts of a product: the statistics that SyncBatchNorm has in each layer.
-    """
-    every = facts.collectives
-    small = (
-        serial(facts)
-        & is_for(facts, "other")
-        & (start_costs(facts) > HALF * (every.elapsed - np.maximum(every.waited, 0)))
-    )
-    small &= np.array(["reduce" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
-    return every.item[small] if np.count_nonzero(small) >= CHAIN_FROM * facts.count else every.item[:0]
 
 
 _NORM = re.compile(r"BN(?:Training|Infer)|Batch_?Norm", re.IGNORECASE)

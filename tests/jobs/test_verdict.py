@@ -132,6 +132,12 @@ def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_ga
     assert "8.000 ms to 10.00 ms, and without it a step is 8.0% shorter. Open rank 1" in words(cause.detail)
 
 
+@pytest.mark.parametrize(("gain", "first"), [(5, "COMM.NEEDLESS"), (3, "COMM.EXPOSED")])
+def test_a_cause_that_is_half_of_all_exposed_communication_is_told_before_it(gain: int, first: str):
+    of_all = [found(8, id="COMM.EXPOSED", line=None), found(gain, id="COMM.NEEDLESS", line=None)]
+    assert next(cause.id for cause in causes(alike(of_all, of_all))) == first
+
+
 def test_what_holds_up_all_ranks_has_its_line_where_its_title_does_not_name_it():
     title = message("finding.exposed.title", each=message("finding.each.step", time=27 * MS), share=0.3, mostly="")
     (cause,) = causes(alike(*((found(9, id="COMM.EXPOSED", title=title),),) * 2))

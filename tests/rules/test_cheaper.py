@@ -399,6 +399,17 @@ def summed_apart(job: Training, number: int) -> None:
     passes(job, number, summed)
 
 
+def normed(job: Training, number: int) -> None:
+    """The norm of each gradient, summed over the ranks by itself in the pass backward; it moves in no time."""
+
+    def summed(job: Training, link: str) -> None:
+        for _ in range(4 * link.startswith("<")):
+            job.run("LpNormV2", 20, "512,512", "1", op="NormBackward0", trained=link)
+            job.collective("hcom_allReduce_", 60, "FP32", 1, moving=0)
+
+    passes(job, number, summed)
+
+
 def sharded(job: Training, number: int) -> None:
     """The weights of each layer, gathered in many small pieces before both passes of it."""
     job.ranks = [0, 1]
@@ -470,6 +481,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
         (statistics, "COMM.NEEDLESS", 8 * 60, "SyncBatchNorm sums its statistics over the ranks 8 times"),
         (summed_apart, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
+        (normed, "COMM.NEEDLESS", 16 * 60, "16 small sums over ranks a step hold up the kernels"),
         (sharded, "COMM.SMALL", 79 * 59, "80 gathers of weights a step are too small: each takes 59.00 µs"),
         (accumulated, "COMM.NEEDLESS", 2 * 500, "reduced in every backward pass: 2 reductions"),
         (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
