@@ -77,7 +77,7 @@ _LONGEST_FILE = 1 << 20
 
 
 def load_settings(option: str | Path | None = None, known: Known | None = None) -> Settings:
-    """The settings of ``settings_path(option)``; empty ones where nobody named a file and there is none.
+    """The settings of ``settings_path(option)``; empty ones if no file is named and the usual one does not exist.
 
     Raises ``SettingsError`` for a file that cannot be read, that is no TOML, or that says something unknown.
     """

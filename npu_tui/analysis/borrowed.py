@@ -480,7 +480,7 @@ def _of_category(trace: Trace, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _slices_around(trace: Trace, items: I64, chosen: npt.NDArray[np.bool_]) -> I64:
-    """Each of ``items`` that is ``chosen``, else the innermost chosen slice around it; -1 without one."""
+    """Each of ``items`` that is ``chosen``, else the innermost chosen slice around it; -1 if there is none; (n,)."""
     slices = trace.slices
     found = Around(trace, chosen).find(slices.lane[items], slices.start[items], slices.end[items])
     return np.where(chosen[items], items, found)

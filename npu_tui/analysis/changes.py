@@ -316,7 +316,7 @@ def _interval(values: F64, place: int) -> tuple[int, int, int]:
     levels = [float(np.median(side)) for side in (values[:place], values[place:])]
     scale = _scale(np.concatenate((values[:place] - levels[0], values[place:] - levels[1])) + levels[0])
     before, after = (((values - level) / scale) ** 2 for level in levels)
-    # What is far from both levels tells nothing of the place; what is near one of two that are far apart is of that.
+    # A value far from both levels says nothing of the place; one near either of two levels far apart belongs to that.
     near = np.minimum(before, after) < _FAR
     sure = max(_FAR, (levels[1] - levels[0]) ** 2 / (16 * scale**2))
     before, after = (np.minimum(side, np.where(near, sure, _FAR)) for side in (before, after))

@@ -33,7 +33,7 @@ class EngineStep(Struct, frozen=True):
 
     ``window`` is its time on the device, until the next step begins there; ``start`` and ``host`` are start and length
     of its slice ``item`` (-1: none). In ``window`` devices are ``busy``; in the ``bubble`` at its end they are not.
-    Of the ``unasked`` time nobody has a request: it is part of ``window`` only.
+    In the ``unasked`` time the engine has no request: it is part of ``window``, not of ``bubble``.
     ``replayed`` of its ``kernels`` are of graphs. ``phases`` are ranges of the host until the next step begins there.
     """
 

@@ -138,7 +138,7 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
 def overlaps_itself(trace: Trace, layer: Layer) -> bool:
     """Whether slices of a lane of ``layer`` overlap by more than rounding, so that their sum is longer than its span.
 
-    Then the trace holds several processes or devices as one, and what the lanes tell is of none of them.
+    Then the trace holds several processes or devices as one, and its lanes describe none of them.
     """
     for lane in (trace.lanes[index] for index in layer.lanes):
         start, end = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]

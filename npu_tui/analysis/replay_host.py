@@ -187,7 +187,7 @@ def waits_of(trace: Trace) -> I64:
 
 
 def sized_before(trace: Trace, calls: I64) -> I64:
-    """The operation that ended right before each of ``calls``, which reads the size of its result; -1 without; (n,)."""
+    """The operation that ended right before each of ``calls``, which read the size of its result; -1: none; (n,)."""
     slices, number = trace.slices, thread_numbers(trace)[1]
     operations = named_on(trace, ("python", "other"), SIZED_OPERATIONS.__contains__)
     thread = number[slices.lane[operations]]

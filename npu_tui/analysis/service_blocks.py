@@ -88,7 +88,7 @@ def _reserved(found: ServiceTimeline, whole: Bools, away: float) -> tuple[float,
 
 
 def _falls(moment: I64, low: I64) -> tuple[tuple[int, int], ...]:
-    """The moments at which ``low`` is lower than before, and by how much."""
+    """(moment, decrease) of each value of ``low`` that is lower than the one before it."""
     at = np.flatnonzero(np.diff(low)) + 1
     return tuple(zip(moment[at].tolist(), (low[at - 1] - low[at]).astype(np.int64).tolist(), strict=True))
 

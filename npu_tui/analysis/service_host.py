@@ -16,7 +16,7 @@ from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 
 _PERIOD = 100_000_000
-"""The period of a CPU quota where nobody sets another one (cfs_period_us of the kernel), ns."""
+"""The period of a CPU quota unless it is set (cfs_period_us of the kernel), ns."""
 HOSTED = Cycle.schedule, Cycle.prepare, Cycle.sampling, Cycle.bubble
 """Parts of a cycle in which the host works."""
 

@@ -90,7 +90,7 @@ def timeline(service: Service) -> ServiceTimeline:
     has_tokens = summed(rid, ((members.tokens[kept][order] != UNKNOWN) & prompt).astype(np.int64), count) > 0
     computed = np.where(has_tokens | (asked > 0), computed, UNKNOWN)
     last_end = np.where(seen, ends[last], UNKNOWN)
-    # Who closes the connection has no end; where nobody has one, it is not recorded.
+    # A request without an end closed its connection; if none has an end, ends are not recorded.
     has_end = (ended != UNKNOWN) | bool((ended == UNKNOWN).all())
     complete = (start != UNKNOWN) & seen & has_end & ((ended == UNKNOWN) | (last_end <= ended + WHOLE_MS + slack))
     there = (token >= 0) & (last_end > start)  # another run may have batches of the same names

@@ -119,7 +119,7 @@ def _is_damaged(sides: Sequence[Profile], allowed: float) -> bool:
 
 
 def _failed(verdict: str, failing: frozenset[str], form: str, options: argparse.Namespace) -> int:
-    """The exit code for ``verdict``; stderr says why where nobody reads the text."""
+    """The exit code for ``verdict``; stderr says why unless the text is printed."""
     if verdict not in failing and not ("unsure" in failing and verdict == "incomparable"):
         return DONE
     if form != "text" or options.output is not None:

@@ -1,4 +1,4 @@
-"""Two inference services: is their load alike, and which latencies changed by how much."""
+"""Two inference services: whether their load is alike, and which latencies changed by how much."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ LATENCY_PARTS = table(
 
 
 def _metrics(sides: tuple[JudgedService, JudgedService]) -> Iterator[tuple[Metric, Metric]]:
-    """TTFT and TPOT of both sides, where both tell them."""
+    """TTFT and TPOT of base and new in pairs; one that either side did not measure is left out."""
     base, new = (side.found.latencies.metrics for side in sides)
     return ((one, other) for one, other in zip(base, new, strict=True) if len(one.rids) and len(other.rids))
 

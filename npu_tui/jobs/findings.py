@@ -256,7 +256,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
 
 
 def _at_once(job: Job, ranks: Sequence[int]) -> dict[str, object]:
-    """In which steps all of ``ranks`` fall behind, and by how much, where they do so in few and alone in no other."""
+    """The few steps in which all of ``ranks`` fall behind together, and how far; empty if one does so alone."""
     own = [place for place, profile in enumerate(job.ranks) if profile.rank in ranks]
     cells, names = job.slow_cells[own], job.by_step.steps
     steps = np.flatnonzero(cells.any(axis=0))

@@ -31,9 +31,9 @@ from npu_tui.trace.text import brief, decimal_number
 class JobOwner(Struct, frozen=True):
     """An owner of stretches of the path: ``on_path`` ns in ``count`` stretches of ``rank``, None if no task names it.
 
-    The fields are those of ``Owner``; ``text`` says what it is, ``name`` without its line. ``gain`` is by how much the
-    run is shorter without it, ns: at no collective by more than the rank came after the second. None: nothing that one
-    could do without.
+    The fields are those of ``Owner``; ``text`` says what it is, ``name`` without its line. ``gain`` is how much
+    shorter the run is without it, ns: at a collective at most the time between the second latest rank and this one;
+    None if the job cannot do without it.
     """
 
     rank: int | None

@@ -116,7 +116,7 @@ _keeping = threading.Lock()
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Database]:
-    """The database at ``path``, which stays open for whoever asks next, as long as nobody changes it.
+    """The database at ``path``, which stays open for the next caller until the file changes.
 
     Raises ``InputError`` if there is none that can be read.
     """

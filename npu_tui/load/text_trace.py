@@ -264,6 +264,7 @@ def read_tables(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
 
 
 def _without_events(source: Source, why: Message) -> Trace:
+    """A trace with no slices for the tables of ``source`` to lie beside; ``why`` is a warning in its ``Health``."""
     return build_trace(WholeColumns(), str(source.path), (), source.rank, Health(warnings=[why]))
 
 

@@ -343,7 +343,7 @@ class Unpacking:
 
     @property
     def is_over(self) -> bool:
-        """Whether ``path`` answers at once."""
+        """Whether unpacking has ended, so that the bytes, or why there are none, are at hand."""
         return self._plain is not None or self._failed is not None
 
     def begin(self) -> None:

@@ -25,7 +25,7 @@ _FIRST = ("name", "kind", "source", "findings")
 # Fields of a row that wait until the caller asks for them.
 _LEFT_OUT = ("detail", "sources", "hidden", "steps", "arrivals")
 _NESTED, _LONGEST = 1, 240
-"""Rows within a row, and characters of a text, where nobody has asked for all of them."""
+"""Rows within a row, and characters of a text, unless the agent asks for all of them."""
 _OWNERS = 3  # owners of a critical path that are told there
 
 _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\s+|[^\sA-Za-z\d]{1,2}", re.ASCII)

@@ -40,7 +40,7 @@ def engine_of(
     """
 
     def unasked() -> Intervals:
-        """When no device works as nobody has a request."""
+        """The time in which every device is idle because the engine has no request."""
         spans = [facts.unasked for facts in facts_of()] or [(trace.slices.start[:0],) * 2]
         return reduce(lambda span, other: intersection(*span, *other), spans)
 

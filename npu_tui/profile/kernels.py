@@ -170,7 +170,7 @@ def types_of(trace: Trace, items: I64, compute: Bools, table: Callable[[], Kerne
 
 
 _RUNS = 0.9  # share of the slices of a thread that must begin while it runs: on the right clock nearly all do
-_AHEAD = 0.02  # by how much the thread of one container must fit better than that of another
+_AHEAD = 0.02  # how much better the thread of one container must fit than that of another, as a share
 _MOST_THREADS = 2_000
 _EDGE = 0.02
 """Share of the trace that a recording may leave out at either end without a word."""

@@ -82,7 +82,7 @@ def refused(sql: str) -> Message | None:
 
 
 def seconds_of(sql: str) -> int:
-    """How long ``sql`` may take where nobody says."""
+    """How long ``sql`` may take without a limit of the user's, s."""
     is_recursive = any(kind == "name" and _unquoted(text) == "recursive" for kind, text in _tokens(sql))
     return _RECURSION_SECONDS if is_recursive else MOST_SECONDS
 
@@ -140,7 +140,7 @@ _MOST_CELLS = 100_000_000
 
 
 def most_rows(columns: int) -> int:
-    """How many rows an answer of ``columns`` columns may have where nobody asked for all of them."""
+    """How many rows an answer of ``columns`` columns may have unless the user asks for all of them."""
     return _MOST_CELLS // max(columns, 1)
 
 
@@ -160,7 +160,7 @@ class Channel:
         self.end = end
 
     def send(self, *words: Any, frame: pl.DataFrame | None = None) -> None:
-        """Send ``words``, as JSON has them, and ``frame``. Raises ``OSError`` where nobody hears it."""
+        """Send ``words``, as JSON has them, and ``frame``. Raises ``OSError`` if the reader is gone."""
         with _memory_connection() as said, _memory_connection() as rows:
             said.write(json.dumps(words).encode())
             said.flush()

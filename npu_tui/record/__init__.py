@@ -28,7 +28,7 @@ class Progress(Struct, frozen=True):
 
 
 def stopped_at(last: Progress | None) -> Message:
-    """What there is to say where nobody waits any longer for what had come to ``last``."""
+    """What is said once waiting is given up; ``last`` is the latest progress."""
     ours = last is not None and last.said.code.startswith("record.analyses")
     return message("record.stopped_analysis" if ours else "record.stopped")
 

@@ -190,9 +190,9 @@ def prefill(facts: Facts) -> Draft | None:
 
 
 def _between_decodes(steps: list[EngineStep]) -> list[list[EngineStep]]:
-    """Prefills, one or several in a row, after a decode and before one with more requests than they bring.
+    """Runs of prefills between two decodes, if the second decode has more requests than the prefills add.
 
-    A mixed step holds up its own decodes.
+    Its other requests were held up by them. A mixed step is a run alone: it holds up its own decodes.
     """
     runs: list[list[EngineStep]] = []
     held: list[EngineStep] = []

@@ -99,8 +99,8 @@ def frames_of(facts: Facts, function: Function) -> I64:
 def by_function(facts: Facts, owners: Sequence[Owner], beside: Sequence[Owner]) -> list[Owner]:
     """``owners`` of host work with those of one function as one, with the copies that it makes.
 
-    A function that launches kernels of a notable length, or collectives, does more than what the host is held up by.
-    What nothing records ``beside`` them in such a function is a part of it where it is less than they are.
+    A function that launches kernels of a notable length, or collectives, is left out: it does more than hold
+    up the host. Unrecorded work ``beside`` the owners of a function is counted with them if it is less than they are.
     """
     device = facts.part.slices
     if device is None or not len(facts.trace.stacks):

@@ -345,7 +345,7 @@ class JudgedTime(TraceSlices):
         return self.on_device(self.span_of(profiler_work(self.trace)))
 
     def _asked(self, span: Span) -> Span:
-        """``span`` without the time in which nobody asks for anything."""
+        """``span`` without the time in which the service has no request."""
         return without(span, self.unasked) if len(self.unasked[0]) else span
 
 

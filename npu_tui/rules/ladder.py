@@ -273,7 +273,7 @@ def _own_gain(candidate: FiredRule, scale: Scale) -> int | None:
 
 
 def _rank_outside(candidate: FiredRule, facts: Facts) -> tuple[object, ...]:
-    """After the ladder: by severity, what is of the job before what is of the profile, then by weight.
+    """Orders findings after the ladder: by severity, those of the job before those of the profile, then by weight.
 
     What is hidden comes after all that is not, and the two that sum the job up come last.
     """

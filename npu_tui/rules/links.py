@@ -43,7 +43,7 @@ LINK_SPEED = Threshold("link_speed", 0.5)
 _USUAL_SPEEDS = {"HCCS": 18.0, "PCIE": 20.0, "ROCE": 12.5, "RDMA": 12.5}
 """What MindStudio Insight holds usual for large transfers over links of a type, GB/s."""
 _BUFFER_MB = 200
-"""What HCCL_BUFFSIZE is where nobody sets it: the data of a collective goes through such a buffer part by part."""
+"""The default of HCCL_BUFFSIZE, MB: the data of a collective goes through such a buffer part by part."""
 
 _SLOWER, _MOSTLY = 0.8, 0.75
 """A link is slow that carries less than this share of what the others do, in this share of its transfers."""
@@ -301,7 +301,7 @@ def all_links(facts: Facts) -> Draft | None:
 
 
 def is_small_buffer(value: str) -> bool:
-    """Whether ``value`` of HCCL_BUFFSIZE, in MB, is below what it is where nobody sets it."""
+    """Whether ``value`` of HCCL_BUFFSIZE, in MB, is below its default."""
     number = whole_number(value)
     return number is not None and 0 < number < _BUFFER_MB
 

@@ -107,7 +107,7 @@ def _sends(sent: tuple[I64, I64, I64], count: int) -> tuple[F64, I64]:
 
 
 def _period(facts: ServiceFacts, sent: tuple[I64, I64, I64]) -> float:
-    """The time between two moments at which tokens of a request leave, as it counts from its start; 0 without one."""
+    """The period at which tokens of a request are sent, ns, if it counts from the start of the request; else 0."""
     lat, rids = facts.latencies, facts.ttft.rids
     soon = FAR_LONGER * LONG_NS  # what the end of a request sends has no period
     amid = (sent[2] >= 0) & (sent[1] + soon < plus(lat.start, lat.whole)[sent[2]]) & np.isin(sent[2], rids)

@@ -267,7 +267,7 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
         new = begins[stalls.step].mean() >= NEARLY_ALL and begins.mean() <= HALF
         told = message("finding.service.stall_made" if new else "finding.service.stall_rare")
         return "stall_new" if new else "stall_schedules", sentences(*inside or [told])
-    # Graphs are captured and kernels compiled in the forward pass: what stands still before it is of a request.
+    # Graphs are captured and kernels compiled in the forward pass: a stall before it belongs to a request.
     if most(stalls.part == Cycle.prepare):
         return "stall_inputs", sentences(*inside)
     sizes = most(stalls.part == Cycle.forward) and _are_new_sizes(facts, stalls.step[stalls.part == Cycle.forward])

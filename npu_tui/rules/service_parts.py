@@ -129,7 +129,7 @@ def scheduler(facts: ServiceFacts) -> Cause | None:
 
 
 def _unscanned(model: ServiceModel) -> ServiceModel:
-    """``model`` with schedules that take what they do of one request, however many wait or run."""
+    """``model`` in which scheduling takes as long as it does for one request, however many wait or run."""
     engines = (replace(one, schedule=(0.0, sum(one.schedule[:2]), 0.0)) for one in model.engines)
     return replace(model, engines=tuple(engines))
 

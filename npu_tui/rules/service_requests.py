@@ -286,9 +286,10 @@ _EXPECTED = 1, 2, 5, 10, 20  # requests in windows of time that are tried
 
 
 def _dense(start: I64, gap: float, expected: int) -> tuple[float, int, int, Bools]:
-    """Windows of time in which ``expected`` come: how likely the fullest one is by chance, its number, who is in such.
+    """The densest windows of the length in which ``expected`` requests arrive on average, ``gap`` ns apart.
 
-    By chance requests come as in a Poisson process; those are in a dense window that chance would bring once or less.
+    Returns how many windows as full as the fullest one chance would bring, the requests in it, ``expected``, and which
+    requests lie in a window that a Poisson process would bring less than once; (n,).
     """
     inside = np.searchsorted(start, start + expected * gap) - np.arange(len(start))
     below = np.cumsum(

@@ -24,11 +24,11 @@ given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error
-    """Nobody waits for the value any more."""
+    """The value is no longer needed: its computation ends here."""
 
 
 def go_on() -> None:
-    """Raise ``Cancelled`` where nobody waits any more."""
+    """Raise ``Cancelled`` if the value that is computed is no longer needed."""
     if given_up.get().is_set():
         raise Cancelled
 

@@ -433,7 +433,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
 
 
 def _form(source: Source | None) -> str:
-    """Which form of a profile is shown, where that is not plain: a text is, unless a database lies beside it."""
+    """The word for text or database before a profile's path; empty for a text that has no database beside it."""
     if source is None or (source.kind != "database" and twin_of(source) is None):
         return ""
     return say("header.database" if source.kind == "database" else "header.text") + ": "

@@ -101,7 +101,7 @@ def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
 
 
 def _step_count(view: Overview) -> int:
-    """How many steps the sums of a rank cover, for figures per step; 1 without steps."""
+    """How many steps the sums of a rank cover, to divide them into figures per step; 1 without steps."""
     return max(len(view.job.steps), 1)
 
 

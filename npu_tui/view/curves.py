@@ -276,7 +276,7 @@ class DrawnArea:
 
     @cached_property
     def _fullest(self) -> Extremes[np.int64]:
-        """The moments by how much is held, each with its place: of a range the fullest one."""
+        """Finds the moment of a range at which most memory is held; the first of several."""
         return Extremes(self.total * len(self.total) + np.arange(len(self.total))[::-1], np.maximum)
 
     def moments(self, viewport: Viewport) -> tuple[I64, I64]:

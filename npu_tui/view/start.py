@@ -458,7 +458,7 @@ def mark_base(explorer: Explorer) -> bool:
 
 
 def align(explorer: Explorer, edge: Edge) -> int | Refusal:
-    """Shift the trace of the selected slice so that its ``edge`` meets that of the base; returns by how much, ns."""
+    """Shift the trace of the selected slice so that its ``edge`` meets that of the base; returns the shift, ns."""
     selected, scene = explorer.state.selection, explorer.scene
     if len(scene.traces) < 2:
         return "one_rank"

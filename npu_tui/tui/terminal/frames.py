@@ -59,7 +59,7 @@ class FramePace:
         return QUESTION
 
     def answer(self) -> None:
-        """The terminal has shown the oldest frame; where none is on its way, nobody has asked."""
+        """The terminal has shown the oldest frame; an answer with no frame on its way is ignored."""
         if self._sent:
             self._answered, self._losses = True, 0
             self._latency = min(self._latency, self._clock() - self._sent.popleft())
