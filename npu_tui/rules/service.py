@@ -45,6 +45,7 @@ from npu_tui.rules.service_parts import (
     FEWEST_REQUESTS,
     as_usual,
     bubble,
+    by_name,
     frontend,
     part,
     sampling,
@@ -448,7 +449,7 @@ def _inputs(facts: ServiceFacts) -> Cause | None:
     if token * float(steps.prompts.sum()) >= HALF * float(steps.cycle[:, Cycle.prepare].sum()):
         return replace(found, detail=sentences(found.detail, message("finding.service.inputs_grow", token=token)))
     if (pieces := pieces_of(facts.found, Cycle.prepare)) is None:
-        return found
+        return by_name(facts, found, Cycle.prepare)
     of_tokens = facts.tpot.share(TPOT.prepare)[0] >= facts.ttft.share(TTFT.prepare)[0]
     words = {
         "share": found.share, "metric": facts.called(facts.tpot if of_tokens else facts.ttft),
@@ -478,7 +479,8 @@ SERVICE_RULES = (
                 "service_gone"),
     ),
     _rule("SERVICE.WAIT", "request_wait_latency", wait, SHARE, TAIL_SHARE,
-          advice=("SERVICE.WAIT", "service_timer", "service_drained", "service_adapters")),
+          advice=("SERVICE.WAIT", "service_timer", "service_drained", "service_adapters", "service_grammar",
+                  "service_wait_range")),
     _rule(
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
         advice=("service_chunks", "service_apart"),
@@ -498,7 +500,7 @@ SERVICE_RULES = (
     _rule(
         "SERVICE.STALL", "request_wait_latency", lambda facts: stops(facts) or stall(facts), SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
-                "service_stall_timer", "service_stall_quota"),
+                "service_stall_timer", "service_stall_quota", "service_store"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(

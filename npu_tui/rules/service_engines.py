@@ -15,12 +15,13 @@ from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
 from npu_tui.analysis.service_timeline import Stalls
+from npu_tui.analysis.service_within import Named, named_in
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
-from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.service import UNKNOWN, plus
+from npu_tui.trace.service import STORES, UNKNOWN, plus
 from npu_tui.trace.text import brief
 
 RANK_LOAD = Threshold("service_rank_load", 1.3)
@@ -204,7 +205,8 @@ def stall(facts: ServiceFacts) -> Cause | None:
     if not any(facts.notable(of) or facts.worth(of, _unstalled, NOTABLE) for of in (of_first, of_tokens)):
         return None
     within, longest = stalls.within, int(np.argmax(stalls.lasting))
-    kind, more = _kind_of(facts, stalls)
+    named = named_in(facts.found, stalls.begin, stalls.end, int(stalls.lasting.min()) // 2)
+    kind, more = _kind_of(facts, stalls, named)
     begun, over = beat_of(stalls.begin, engine), beat_of(stalls.end, engine)
     period = None
     if begun and kind in ("stall", "stall_inputs"):
@@ -213,7 +215,8 @@ def stall(facts: ServiceFacts) -> Cause | None:
     if over and (begun is None or 1 - over.agree < HALF * (1 - begun.agree)):
         kind, period = "stall_quota", over.period
     advised = "stall_schedules" if kind == "stall_new" else kind
-    explained = "stall" if kind == "stall_timer" else advised
+    # Whatever has a name need not be guessed.
+    explained = "stall" if kind == "stall_timer" or (named and kind == "stall_inputs") else advised
     words = {
         "share": max(*of_first, *of_tokens),
         "metric": facts.called(facts.ttft if max(of_first) >= max(of_tokens) else facts.tpot),
@@ -230,7 +233,32 @@ def stall(facts: ServiceFacts) -> Cause | None:
         _unstalled, f"service_{advised}",
     )  # fmt: skip
     anew = message("finding.service.stall_again", **words) if words["again"] else ""
-    return replace(draft, detail=sentences(draft.detail, more, anew))
+    draft = replace(draft, detail=sentences(draft.detail, more, anew))
+    if kind not in ("stall", "stall_inputs", "stall_schedules") or not named:
+        return draft
+    words |= {"names": [brief(facts.found.service.text(one.name), SHORT) for one in named]}
+    return _fetched(facts, replace(draft, title=message("finding.service.stall_named", **words)), named)
+
+
+def _fetched(facts: ServiceFacts, draft: Cause, named: list[Named]) -> Cause:
+    """``draft``, and where it is blocks of prompts that are fetched: as if these were computed instead."""
+    service, lat = facts.found.service, facts.latencies
+    if not any(word in service.text(named[0].name).lower() for word in STORES):
+        return draft
+    rids = np.unique(service.spans.rid[named[0].rows])
+    rids = rids[rids >= 0]
+    given = (facts.asked - lat.prompt)[rids]
+    rids, given = rids[given > 0], given[given > 0]
+    if not len(rids):
+        return draft
+    words = {"count": len(rids), "tokens": round(float(given.mean())), "each": named[0].time / int(given.sum())}
+    told = message("finding.service.stall_fetched", **words)
+
+    def computed(model: ServiceModel) -> ServiceModel:
+        prompt = np.where(np.isin(model.rids, rids), facts.asked[model.rids], model.prompt)
+        return replace(_unstalled(model), prompt=prompt)
+
+    return replace(draft, detail=sentences(draft.detail, told), remedy=computed, advice=("service_store",))
 
 
 def _parts_of(stalls: Stalls) -> list[Message]:
@@ -248,7 +276,7 @@ def _unstalled(model: ServiceModel) -> ServiceModel:
     return with_engines(model, stalls=(), stuck=())
 
 
-def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
+def _kind_of(facts: ServiceFacts, stalls: Stalls, named: list[Named]) -> tuple[str, Said]:
     """Whether nearly all that ``stalls`` take is of schedules, of inputs or of steps of a new size; what lies there.
 
     Of schedules it is said whether they come with new requests, which few others do.
@@ -259,8 +287,8 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
         return bool(stalls.lasting[chosen].sum() >= NEARLY_ALL * stalls.lasting.sum())
 
     inside = [
-        message("finding.service.stall_in", name=brief(name, SHORT), share=share)
-        for name, share in ranges_in(facts, stalls.begin, stalls.end, int(stalls.lasting.min()) // 2)
+        message("finding.service.stall_in", name=brief(facts.found.service.text(one.name), SHORT), share=one.share)
+        for one in named
     ]
     if most(stalls.part == Cycle.schedule):
         begins = np.isin(np.arange(len(steps)), found.pair_step[found.entries])
@@ -272,22 +300,6 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
         return "stall_inputs", sentences(*inside)
     sizes = most(stalls.part == Cycle.forward) and _are_new_sizes(facts, stalls.step[stalls.part == Cycle.forward])
     return "stall_sizes" if sizes else "stall", sentences(*inside)
-
-
-def ranges_in(facts: ServiceFacts, low: I64, high: I64, least: int = 0) -> list[tuple[str, float]]:
-    """The kind of range, but passes of engines, that most of the times ``low`` to ``high`` lie in and little else.
-
-    With its share of them; ranges are at least as long as ``least``.
-    """
-    service, found, whole = facts.found.service, list[tuple[str, float]](), int((high - low).sum())
-    spans = service.spans
-    long = (spans.rid < 0) & (spans.end - spans.start >= least)
-    for code in np.setdiff1d(spans.name[long], service.batches.name).tolist():
-        begin, end = union(spans.start[spans.name == code], spans.end[spans.name == code])
-        share = float(covered_within(begin, end, low, high).sum() / max(whole, 1))
-        if share >= HALF and (end - begin).sum() <= 2 * share * whole:
-            found.append((service.text(code), share))
-    return sorted(found, key=lambda one: -one[1])[:1]
 
 
 def _are_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:

@@ -14,8 +14,9 @@ from npu_tui.analysis.service_cost import given_before, line_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_steps import ROUNDING, Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
+from npu_tui.analysis.service_within import named_in, of_range, parts_of
 from npu_tui.rules.rule import sentences
-from npu_tui.rules.service_engines import SHORT, beside_others, ranges_in
+from npu_tui.rules.service_engines import SHORT, beside_others
 from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools, summed
 from npu_tui.trace.intervals import covered_within, union
@@ -62,6 +63,7 @@ def part(
 def sampling(facts: ServiceFacts) -> Cause | None:
     """Sampling takes long: for some requests, ever longer with their answers, with the batch, or all the time."""
     found, told = _every_sampling(facts), facts.sampling
+    found = by_name(facts, found, Cycle.sampling) if found else None
     if told is None or facts.model is None:
         return found
     steps, lat, serving = facts.found.steps, facts.latencies, facts.found.serving
@@ -97,6 +99,26 @@ def _none_special(model: ServiceModel) -> ServiceModel:
     return replace(model, extra=None)
 
 
+def by_name(facts: ServiceFacts, found: Cause, part: Cycle, *advice: str) -> Cause:
+    """``found`` in a ``part`` of cycles by the names of the ranges that it lies in; as it is where none have it."""
+    named = named_in(facts.found, *parts_of(facts.found.steps)[part])
+    if not named:
+        return found
+    spans = facts.found.service.spans
+    share = sum(one.share for one in named)
+    words = {
+        "names": [brief(facts.found.service.text(one.name), SHORT) for one in named], "part": share,
+        "share": found.share * share, "count": sum(len(one.rows) for one in named),
+        "time": sum(one.time for one in named),
+        "longest": max(int((spans.end - spans.start)[one.rows].max()) for one in named),
+    }  # fmt: skip
+    time = of_range(facts.found, [one.name for one in named], part)
+    remedy = found.remedy if share >= ALMOST_ALL else facts.freed(time) or found.remedy
+    title = message(f"finding.service.named_{part.name}", **words)
+    detail = sentences(message("finding.service.named_detail", **words), found.detail)
+    return replace(found, title=title, detail=detail, blame=time[:, part], remedy=remedy, advice=advice)
+
+
 def as_usual(part: str, model: ServiceModel) -> ServiceModel:
     """``model`` with that of a ``part`` around passes which no service is without, a little of the shortest pass."""
     engines = []
@@ -118,7 +140,8 @@ def scheduler(facts: ServiceFacts) -> Cause | None:
     each = max((engine.schedule[2] for engine in facts.model.engines), default=0.0) if facts.model else 0.0
     share = facts.tpot.share(TPOT.schedule)[0]
     if not each or not facts.worth((share, share), _unscanned, NOTABLE):
-        return _every_schedule(facts)
+        every = _every_schedule(facts)
+        return by_name(facts, every, Cycle.schedule) if every else None
     schedule = facts.found.steps.cycle[:, Cycle.schedule]
     words = {"share": share, "each": each, "usual": int(np.median(schedule)), "longest": int(schedule.max())}
     draft = draft_of(
@@ -146,13 +169,7 @@ def bubble(facts: ServiceFacts) -> Cause | None:
     own = np.inf if told is None else told.gap * len(facts.found.serving)
     if 2 * own < steps.cycle[facts.found.serving, Cycle.bubble].sum() or (found := _every_bubble(facts)) is None:
         return None
-    closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)
-    before = np.maximum(steps.cycle[:, Cycle.bubble] - np.maximum(steps.start - closed, 0), 0)
-    for name, part_of in ranges_in(facts, steps.opened - before, steps.opened):
-        words = {"name": brief(name, SHORT), "share": found.share, "part": part_of}
-        title, explained = (message(f"finding.service.{key}", **words) for key in ("between", "between_detail"))
-        return replace(found, title=title, detail=sentences(explained, found.detail), advice=("service_between",))
-    return found
+    return by_name(facts, found, Cycle.bubble, "service_between")
 
 
 _every_bubble = part(

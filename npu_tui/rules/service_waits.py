@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HARDLY_ANY, LITTLE, NOTABLE, SOME
+from npu_tui.analysis.limits import HALF, HARDLY_ANY, LITTLE, NOTABLE, SOME
 from npu_tui.analysis.service_cost import FEWEST
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_timeline import TTFT
 from npu_tui.rules.service_engines import SHORT
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
+from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import message
-from npu_tui.trace.service import ADAPTERS
+from npu_tui.trace.service import ADAPTERS, GRAMMARS
 from npu_tui.trace.text import brief
 
 
@@ -33,7 +34,7 @@ def wait(facts: ServiceFacts) -> Cause | None:
         max(share), "wait", "wait_detail", {"share": max(share)}, facts.cost(TTFT.queue_other),
         facts.held(TTFT.queue_other), _at_once,
     )  # fmt: skip
-    return _drained(facts, draft) or _for_adapters(facts, draft) or draft
+    return _drained(facts, draft) or _for_adapters(facts, draft) or _for_range(facts, draft) or draft
 
 
 def _impatient(model: ServiceModel) -> ServiceModel:
@@ -57,6 +58,32 @@ def _drained(facts: ServiceFacts, draft: Cause) -> Cause | None:
     words = {"share": share, "count": len(several), "size": float(found.seated[several].mean())}
     told, explained = (message(f"finding.service.{key}", **words) for key in ("drained", "drained_detail"))
     return replace(draft, title=told, detail=explained, advice=("service_drained",))
+
+
+def _for_range(facts: ServiceFacts, draft: Cause) -> Cause | None:
+    """Those that wait do so while a range of their own is open: what it makes they need first."""
+    found, lat, spans = facts.found, facts.latencies, facts.found.service.spans
+    rows = np.flatnonzero((spans.rid >= 0) & (spans.end > spans.start))
+    rows = rows[lat.first[spans.rid[rows]] >= 0]
+    rid = spans.rid[rows].astype(np.int64)
+    begin = np.maximum(spans.start[rows], lat.arrival[rid])
+    inside = np.maximum(np.minimum(spans.end[rows], found.steps.opened[lat.first[rid]]) - begin, 0)
+    inside = np.minimum(inside, draft.cost[rid])
+    sums = np.bincount(spans.name[rows], inside, minlength=1)
+    usual = int(sums.argmax())
+    mine = (spans.name[rows] == usual) & (inside > 0)
+    if sums[usual] < HALF * max(int(draft.cost.sum()), 1):
+        return None
+    own = summed(rid[mine], inside[mine], len(lat.start))
+    share = facts.ttft.shares(np.minimum(own, lat.ttft_parts.sum(axis=1))[facts.ttft.rids])
+    words = {
+        "share": max(share), "name": brief(found.service.text(usual), SHORT), "count": int(np.count_nonzero(own)),
+        "all": len(facts.ttft.rids), "each": float(own[own > 0].mean()), "part": float(sums[usual] / draft.cost.sum()),
+    }  # fmt: skip
+    grammar = any(word in found.service.text(usual).lower() for word in GRAMMARS)
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("wait_range", "wait_range_detail"))
+    advice = ("service_grammar",) if grammar else ("service_wait_range",)
+    return replace(draft, title=told, detail=explained, cost=own, advice=advice)
 
 
 def _for_adapters(facts: ServiceFacts, draft: Cause) -> Cause | None:

@@ -255,6 +255,10 @@ SWAPPERS = ("swap",)
 """Words, in lower case, in what ranges are called in which blocks are copied to the host and back."""
 ADAPTERS = "lora", "adapter"
 """Words, in lower case, in what ranges are called in which an adapter is loaded."""
+STORES = ("load_kv",)
+"""Words, in lower case, in what ranges are called in which blocks come from a store outside of the engine."""
+GRAMMARS = ("grammar",)
+"""Words, in lower case, in what ranges are called in which the grammar of a structured output is compiled."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 

@@ -168,8 +168,8 @@ def test_what_runs_between_steps_is_named(tmp_path: Path) -> None:
     more = ({"name": "log_stats", "ts": step["ts"] + step["dur"], "dur": 7_500.0, "args": {}} for step in steps)
     path.write_text(json.dumps(events + [step | after for step, after in zip(steps, more, strict=True)]))
     first = judged(load(tmp_path), Thresholds()).findings.findings[0]
-    assert (first.id, first.title.code) == ("SERVICE.BUBBLE", "finding.service.between")
-    assert words(first.title).startswith("log_stats runs between steps")
+    assert (first.id, first.title.code) == ("SERVICE.BUBBLE", "finding.service.named_bubble")
+    assert words(first.title).startswith("Between steps the device waits for log_stats")
 
 
 def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> None:

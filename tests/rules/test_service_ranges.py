@@ -89,3 +89,37 @@ def test_what_swapping_blocks_costs_is_what_its_ranges_take(tmp_path: Path) -> N
     assert then is not None
     assert then["tpot_p50"] == pytest.approx(figure(replace(service, adapter=0), "tpot", 50), rel=0.1)
     assert facts.figures["tpot_p50"] > 1.1 * then["tpot_p50"]
+
+
+def _told(folder: Path, service: Service, *more: tuple[str, str, float, float]) -> Any:
+    """The first finding on ``service`` with ranges of a name beside those of another one: shifted, and so long (ms)."""
+    Folder(served(service)).write(folder, trace=True)
+    path = folder / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    beside = [
+        dict(one, name=name, ts=one["ts"] + one["dur"] + shift * 1000, dur=lasting * 1000, args={})
+        for name, of, shift, lasting in more for one in events if one["name"] == of
+    ]  # fmt: skip
+    assert beside
+    path.write_text(json.dumps(events + beside))
+    return judged(load(folder), Thresholds()).findings.findings[0]
+
+
+def test_the_range_with_most_of_the_time_between_steps_is_named(tmp_path: Path) -> None:
+    """A short range within a long one is named only by what it takes itself, and has its own figure."""
+    service = Service(output=8 * MS, requests=120)
+    first = _told(tmp_path, service, ("send_all", "modelExec", 0.0, 7.5), ("log", "modelExec", 1.0, 0.2))
+    assert words(first.title).startswith("Between steps the device waits for send_all:")
+    assert "log" not in words(first.detail)
+
+
+def test_a_range_of_a_request_that_waits_is_named(tmp_path: Path) -> None:
+    """The scheduler leaves some requests alone until a range of theirs has ended, though there is room."""
+    Folder(served(Service(requests=120, hold=80 * MS))).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    queued = [event for event in events if event["name"] == "Enqueue"]
+    path.write_text(json.dumps(events + [dict(one, name="make_grammar", dur=80_000.0, ph="X") for one in queued]))
+    first = judged(load(tmp_path), Thresholds()).findings.findings[0]
+    assert (first.id, first.title.code) == ("SERVICE.WAIT", "finding.service.wait_range")
+    assert "make_grammar" in words(first.title)
