@@ -33,7 +33,7 @@ from npu_tui.rules.links import (
     draft_of_links,
 )
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.parallelism import gathered_again, is_for, reduced_again
+from npu_tui.rules.parallelism import backward, gathered_again, is_for, product_before, reduced_again
 from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked, severity_of, timed
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
@@ -187,8 +187,8 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     """Collectives that could be left out, or move half as much.
 
     Sums of gradients that a later pass makes again, broadcasts in every step, weights that are gathered twice, sums of
-    next to nothing in each layer; 32-bit numbers where products compute in 16 bits, rows of an embedding without a
-    gradient.
+    next to nothing in each layer, logits that are gathered for the loss; 32-bit numbers where products compute in 16
+    bits, rows of an embedding without a gradient.
     """
     every, starts = facts.collectives, facts.trace.slices.start
     sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
@@ -198,6 +198,7 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     small = every.item[small_sums(facts)]
     found["statistics" if _behind_norms(facts, small) else "small"] = small
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
+    drafts.append(_spared(facts, "whole", *_gathered_for_loss(facts)))
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
     spared[wide] = _moving(facts)[wide] // 2
     drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened_collectives(facts, spared))))
@@ -274,6 +275,45 @@ def _untouched_rows(facts: Facts) -> I64:
     return saved
 
 
+_PARTS = re.compile(r"Concat|Slice|Split|Pack", re.IGNORECASE)
+"""Kernels that put parts together or take them apart."""
+
+
+def _gathered_for_loss(facts: Facts) -> tuple[I64, Change]:
+    """The gathers between the last product of a pass forward and the first of its pass backward; the run without them.
+
+    They gather the logits, of which each rank of a tensor-parallel group has a part of the vocabulary, and the loss
+    reads all of them. On its own part alone a rank needs nothing that puts parts together or takes its own out again,
+    and of what reads whole logits only its share.
+    """
+    every, table, slices = facts.collectives, facts.kernel_table, facts.trace.slices
+    gathers = np.array(["gather" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
+    before, after, found, whole, ranks = product_before(facts), backward(facts), [], [table.item[:0]], 1
+    gathers &= is_for(facts, "tensor") & (before >= 0)
+    if len(table) != len(facts.kernels):
+        return every.item[:0], Change()
+    products = np.flatnonzero(table.type.where(lambda kind: CUBE.search(kind) is not None))
+    for row in np.flatnonzero(gathers).tolist():
+        end = int(slices.end[every.item[row]])
+        first, at = (int(np.searchsorted(starts, end)) for starts in (table.start, table.start[products]))
+        if after[before[row]] or at == len(products) or not after[products[at]]:
+            continue
+        between = np.arange(first, products[at])
+        reading = between[table.bytes[between] >= max(int(every.size[row]), 1)]
+        if len(reading):
+            found.append(row)
+            whole.append(reading)
+            lane = facts.trace.lanes[int(slices.lane[every.item[row]])].name
+            ranks = max(len(ranks_of_group(lane, facts.inputs.setup.groups)), 2)
+    rows = np.concatenate(whole).astype(np.int64)
+    rows = rows[table.item[rows] >= 0]
+    parts = table.type.where(lambda kind: _PARTS.search(kind) is not None)[rows]
+    gone, less = table.item[rows[parts]], table.item[rows[~parts]]
+    items = every.item[np.array(found, np.int64)]
+    cuts = TaskCut(gone), TaskCut(gone, gap=True), TaskCut(less, 1 / ranks)
+    return items, Change(tasks=cuts) | _without_collectives(facts, items)
+
+
 def _without_collectives(facts: Facts, items: I64) -> Change:
     """Nothing launches the collectives ``items``, and their stream does not wait."""
     calls = operation_of(facts.trace, items)
@@ -322,6 +362,7 @@ _ADVICE = {
     "rows": "sparse_embedding",
     "small": "sum_together",
     "statistics": "fewer_sums",
+    "whole": "loss_of_part",
 }
 
 RULES: tuple[Rule, ...] = (

@@ -410,6 +410,30 @@ def normed(job: Training, number: int) -> None:
     passes(job, number, summed)
 
 
+def split_head(whole: bool) -> Callable[[Training, int], None]:
+    """A tensor-parallel group of two that sums behind each product, and whose loss reads the ``whole`` vocabulary."""
+
+    def work(job: Training, number: int) -> None:
+        job.ranks = [0, 1]
+        for layer in range(4):
+            job.run("MatMulV3", 400, trained=f"{number}{layer}1")
+            job.collective("hcom_allReduce_", 100, "FP16", 512 * 512)
+        job.run("MatMulV3", 400, "512,512;512,16000", "512,16000", trained=f"{number}71")
+        if whole:
+            job.collective("hcom_allGather_", 600, "FP16", 512 * 16000)
+            job.run("ConcatD", 100, "512,16000;512,16000", "512,32000", op="aten::cat")
+        side = "512,32000" if whole else "512,16000"
+        for kind, op, link in (("CrossEntropyLoss", "aten::loss", ""), ("CrossEntropyLossGrad", "LossBackward0", "<")):
+            job.run(kind, 200 if whole else 100, side, side, op=op, trained=link and f"<{number}71")
+        if whole:
+            job.run("StridedSlice", 100, side, "512,16000", op="CatBackward0", trained=f"<{number}71")
+        for layer in reversed(range(4)):
+            for _ in range(2):
+                job.run("MatMulV3", 400, op="MmBackward0", trained=f"<{number}{layer}1")
+
+    return work
+
+
 def sharded(job: Training, number: int) -> None:
     """The weights of each layer, gathered in many small pieces before both passes of it."""
     job.ranks = [0, 1]
@@ -482,6 +506,12 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (statistics, "COMM.NEEDLESS", 8 * 60, "SyncBatchNorm sums its statistics over the ranks 8 times"),
         (summed_apart, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
         (normed, "COMM.NEEDLESS", 16 * 60, "16 small sums over ranks a step hold up the kernels"),
+        (
+            split_head(True),
+            "COMM.NEEDLESS",
+            600 + 2 * 100 + 2 * 200 / 2,
+            "The loss reads logits that are gathered from",
+        ),
         (sharded, "COMM.SMALL", 79 * 59, "80 gathers of weights a step are too small: each takes 59.00 µs"),
         (accumulated, "COMM.NEEDLESS", 2 * 500, "reduced in every backward pass: 2 reductions"),
         (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
@@ -512,6 +542,13 @@ def test_what_is_as_it_should_be_stays_untold(work: Callable[[Training, int], No
     for number in range(1, 4):
         job.step(number, work)
     assert not job.found(tmp_path)
+
+
+def test_a_loss_of_the_own_part_of_the_vocabulary_needs_no_gather(tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, split_head(False))
+    assert "COMM.NEEDLESS" not in {row.id for row in job.found(tmp_path)}
 
 
 @pytest.mark.parametrize("buffer", ["", "16", "400"])
