@@ -209,7 +209,10 @@ def _wide_loss(facts: Facts, losses: Bools, moved: Bools) -> Draft | None:
 
 
 def _casts_of_operands(facts: Facts) -> Bools:
-    """The casts in passes forward from 32 bits that operands of products in 16 bits have the sides of; (n,)."""
+    """The casts in passes forward from 32 bits that operands of products in 16 bits have the sides of; (n,).
+
+    With those of the passes backward that their gradients have: without the first ones nothing is cast back either.
+    """
     table = facts.kernel_table
     casts = table.type.where("Cast".__eq__) & ~table.dtypes.where(is_half) & (table.item >= 0)
     if not casts.any():
@@ -223,6 +226,12 @@ def _casts_of_operands(facts: Facts) -> Bools:
     casts &= table.shapes.where(lambda text: _sides_in_shape(text) in operands)
     rows = np.flatnonzero(casts)
     casts[rows] = phases(facts.trace, table.item[rows]) == PHASES.index("forward")
+    cast = {table.shapes.values[code] for code in np.unique(table.shapes.code[casts]).tolist()}
+    gradients = np.flatnonzero(
+        table.type.where("Cast".__eq__) & table.dtypes.where(is_half) & table.shapes.where(cast.__contains__)
+    )
+    gradients = gradients[table.item[gradients] >= 0]
+    casts[gradients] = phases(facts.trace, table.item[gradients]) == PHASES.index("backward")
     return casts
 
 

@@ -1,0 +1,188 @@
+"""Kernels that make a tensor for the one after them, which would do without: full sorts, pads, repeated K and V.
+
+Their shapes tell who reads what: a kernel reads a tensor with the sides that another one before it on its stream wrote.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, sides_of_shapes, unquoted
+from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF
+from npu_tui.rules import pages
+from npu_tui.rules.cores import VECTOR_KINDS
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.kernels import cheaper_kernels
+from npu_tui.rules.rule import GRADES, Draft, Rule, advise
+from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.message import message
+
+_SORT = re.compile(r"(?:Stable)?Sort(?:V\d|WithIndex)?")
+_SLICE = re.compile(r"(?:Strided)?Slice(?:D|V\d)?|AsStrided|ViewCopy")
+_PAD = re.compile(r"Pad(?:D|V\d)?")
+_PADS_ITSELF = re.compile(r"conv\dd|conv2dtranspose|deconv|pool", re.IGNORECASE)
+_REPEAT = re.compile(r"Tile(?:D)?|Expand(?:D)?|BroadcastTo(?:D)?|RepeatInterleave(?:V\d|D)?")
+_SUM = re.compile(r"ReduceSum(?:D)?")
+_COPY = re.compile(r"Trans(?:pose|Data)(?:D)?|AsStrided|ViewCopy|TensorMove")
+_ATTENTION = re.compile(r"flash_?attention|infer_?attention|fusion_?attention", re.IGNORECASE)
+
+
+def sorts(facts: Facts) -> Draft | None:
+    """Sorts of whole rows of which only a few are taken afterwards; reading them once finds these."""
+    table, best = facts.kernel_table, _best_speed(facts)
+    sorting, slicing = _is(table, _SORT), _is(table, _SLICE)
+    if best is None or not sorting.any():
+        return None
+    following, rows, expected = _next_on_stream(table), list[int](), list[float]()
+    for row in np.flatnonzero(sorting).tolist():
+        sides, taken, at = _sides(table.outputs, row), list[int](), int(following[row])
+        while at >= 0 and slicing[at] and _sides(table.shapes, at) == sides:
+            taken.append(at)
+            at = int(following[at])
+        if taken and all(_elements(table.outputs, at) < HALF * math.prod(sides) for at in taken):
+            rows += [row, *taken]
+            size = SIZES.get((unquoted(table.dtypes.at(row)) or "").split(";")[0].strip().upper().removeprefix("DT_"))
+            read = math.prod(sides) * size / best if size else float(table.duration[row])
+            expected += [read, *[0.0] * len(taken)]
+    note = message("finding.sort.place")
+    return cheaper_kernels(
+        facts, np.array(rows, np.int64), np.array(expected), "sort.{}", lambda row: note, advise("topk")
+    )
+
+
+def pads(facts: Facts) -> Draft | None:
+    """Tensors padded for a convolution, or a pool, that pads itself; and the slices of the pass backward."""
+    table = facts.kernel_table
+    padding, following = _is(table, _PAD), _next_on_stream(table)
+    readers = table.type.where(lambda kind: _PADS_ITSELF.search(kind) is not None)
+    pairs = set[tuple[tuple[int, ...], tuple[int, ...]]]()
+    for row in np.flatnonzero(padding & (following >= 0)).tolist():
+        made, at = (_sides(table.shapes, row), _sides(table.outputs, row)), int(following[row])
+        padding[row] = readers[at] and _sides(table.shapes, at) in made
+        pairs.update([made] if padding[row] else [])
+    padding &= following >= 0
+    back = _undone(table, _SLICE, pairs)
+    rows, note = np.flatnonzero(padding | back), message("finding.pad.place")
+    return cheaper_kernels(facts, rows, np.zeros(len(rows)), "pad.{}", lambda row: note, advise("pad_inside"))
+
+
+def repeats(facts: Facts) -> Draft | None:
+    """K and V repeated for each head of Q before a fused attention, with copies of them, and their sums backward."""
+    table = facts.kernel_table
+    attention = np.flatnonzero(table.type.where(lambda kind: _ATTENTION.search(kind) is not None))
+    if not len(attention):
+        return None
+    # The second input is K, in one of several layouts.
+    texts = {table.shapes.at(row) for row in attention[np.unique(table.shapes.code[attention], return_index=True)[1]]}
+    sizes = {math.prod(sides[1]) for text in texts if len(sides := sides_of_shapes(unquoted(text))) > 1}
+    repeating, pairs = _is(table, _REPEAT), set[tuple[tuple[int, ...], tuple[int, ...]]]()
+    for row in np.flatnonzero(repeating).tolist():
+        made = _sides(table.shapes, row), _sides(table.outputs, row)
+        read, written = map(math.prod, made)
+        repeating[row] = read > 1 and written > read and written % read == 0 and written in sizes
+        pairs.update([made] if repeating[row] else [])
+    whole = {made for _, made in pairs}
+    found = repeating | _undone(table, _SUM, pairs)
+    following = _next_on_stream(table)
+    beside = np.zeros(len(table), np.bool_)
+    known = following >= 0
+    beside[known] |= found[following[known]]
+    beside[following[known & found]] = True
+    copies = _is(table, _COPY) & beside & table.shapes.where(lambda text: _sides_in(text) in whole)
+    rows, note = np.flatnonzero(found | copies), message("finding.repeat.place")
+    return cheaper_kernels(facts, rows, np.zeros(len(rows)), "repeat.{}", lambda row: note, advise("grouped_heads"))
+
+
+def _undone(table: KernelTable, kind: re.Pattern[str], pairs: set[tuple[tuple[int, ...], tuple[int, ...]]]) -> Bools:
+    """The kernels of ``kind`` that write what one of ``pairs`` read from what it wrote: of the pass backward; (n,)."""
+    undone = _is(table, kind)
+    for row in np.flatnonzero(undone).tolist():
+        undone[row] = (_sides(table.outputs, row), _sides(table.shapes, row)) in pairs
+    return undone
+
+
+def _is(table: KernelTable, kind: re.Pattern[str]) -> Bools:
+    return table.type.where(lambda name: kind.fullmatch(name) is not None)
+
+
+def _sides(shapes: Coded, row: int) -> tuple[int, ...]:
+    """The sides of the first shape at ``row``."""
+    return _sides_in(shapes.at(row))
+
+
+def _sides_in(text: str | None) -> tuple[int, ...]:
+    return tuple(sides_of_shapes(unquoted(text))[0])
+
+
+def _elements(shapes: Coded, row: int) -> int:
+    return math.prod(_sides(shapes, row))
+
+
+def _next_on_stream(table: KernelTable) -> I64:
+    """The row of the kernel that follows each one on its stream, -1 without one; (n,)."""
+    stream = table.details.get("stream")
+    code = np.zeros(len(table), np.int64) if stream is None else stream.code
+    order = np.lexsort((table.start, code))
+    following = np.full(len(table), -1, np.int64)
+    following[order[:-1]] = np.where(np.diff(code[order]) == 0, order[1:], -1)
+    return following
+
+
+def _best_speed(facts: Facts) -> float | None:
+    """The bandwidth that vector kernels reach at best, bytes/ns; None where too few of them tell it."""
+    table = facts.kernel_table
+    speed = table.speed[table.core.where(lambda core: core in VECTOR_KINDS)]
+    speed = speed[np.isfinite(speed)]
+    return float(np.percentile(speed, BEST_PERCENTILE)) if len(speed) >= ENOUGH else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "OP.SORT",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=sorts,
+        thresholds=GRADES,
+        advice=("topk",),
+        pages=(pages.TUNING,),
+        change="""\
+-best = logits.sort(dim=-1, descending=True).indices[:, :5]
++best = logits.topk(5, dim=-1).indices
+""",
+        sources=("20-step tuning checklist 2-08",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.PAD",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=pads,
+        thresholds=GRADES,
+        advice=("pad_inside",),
+        pages=(pages.TUNING,),
+        change="""\
+-x = conv(F.pad(x, (1, 1, 1, 1)))
++x = conv(x)  # Conv2d(..., padding=1)
+""",
+        sources=("20-step tuning checklist 2-08",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.REPEAT",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=repeats,
+        thresholds=GRADES,
+        advice=("grouped_heads",),
+        pages=(pages.FUSED,),
+        change="""\
+-k, v = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v))
+ out = torch_npu.npu_fusion_attention(q, k, v, heads, "BNSD")[0]
+""",
+        sources=("affinity operators guide",),
+        reach="cause",
+    ),
+)

@@ -1,0 +1,103 @@
+"""Kernels that what reads their tensor does without: sorts, pads, repeated K and V, weights cast to and fro."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from test_cheaper import Training, passes
+
+from npu_tui.strings import words
+
+Work = Callable[[Training, int], None]
+
+
+def ranked(kept: int, others: bool = False) -> Work:
+    """``kept`` of 32,000 elements of each row are used once these are sorted, or all of them, as ``others`` are."""
+
+    def work(job: Training, number: int) -> None:
+        passes(job, number, lambda job, link: job.run("Add", 30, "4096,1024;4096,1024", "4096,1024", op="aten::add"))
+        job.run("Sort", 2000, "4096,32000", "4096,32000;4096,32000", "FLOAT", op="aten::sort")
+        if others:
+            job.run("Mul", 600, "4096,32000", "4096,32000", "FLOAT", op="aten::mul")
+        job.run("Slice", 1000, "4096,32000", f"4096,{kept}", "FLOAT", op="aten::slice")
+
+    return work
+
+
+def padded(reader: str) -> Work:
+    """``reader`` reads what is padded."""
+
+    def layer(job: Training, link: str) -> None:
+        small, large = "64,64,56,56", "64,64,58,58"
+        if link.startswith("<"):
+            job.run("StridedSlice", 100, large, small, op="ConstantPadNdBackward0", trained=link)
+        else:
+            job.run("PadV3", 100, small, large, op="aten::constant_pad_nd", trained=link)
+            job.run(reader, 200, f"{large};64,64,3,3", small, op="aten::run")
+
+    return lambda job, number: passes(job, number, layer)
+
+
+def repeated(heads: int) -> Work:
+    """A fused attention with ``heads`` heads of Q, and so of K, which has two."""
+
+    def layer(job: Training, link: str) -> None:
+        own, whole, read = "2,512,2,128", "2,512,16,128", f"2,512,{128 * heads}"
+        if link.startswith("<"):
+            job.run(
+                "FlashAttentionScoreGrad", 300, f"{read};{read};{read}", read, op="AttentionBackward0", trained=link
+            )
+            job.run("ReduceSum", 60, whole, own, op="RepeatBackward0", trained=link)
+        else:
+            job.run("Tile", 100, own, whole, op="aten::repeat_interleave", trained=link)
+            job.run("Transpose", 50, whole, whole, op="aten::contiguous")
+            job.run("FlashAttentionScore", 200, f"{read};{read};{read}", read, op="npu::npu_fusion_attention")
+
+    return lambda job, number: passes(job, number, layer)
+
+
+def cast(job: Training, number: int) -> None:
+    """Weights in 32 bits that products multiply in 16, and their gradients."""
+
+    def layer(job: Training, link: str) -> None:
+        if link.startswith("<"):
+            job.run("Cast", 100, "512,512", op="ToCopyBackward0", made="FLOAT", trained=link)
+        else:
+            job.run("Cast", 100, "512,512", dtype="FLOAT", made="FLOAT16", op="aten::to", trained=link)
+
+    passes(job, number, layer)
+
+
+_READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
+"""How long it takes to read what is sorted as fast as ``Add`` reads and writes, us."""
+
+
+@pytest.mark.parametrize(
+    ("work", "id", "gain", "said"),
+    [
+        (ranked(5), "OP.SORT", 3000 - _READ, "Rows are sorted as a whole"),
+        (padded("Conv2D"), "OP.PAD", 4 * 200, "pad what a convolution reads"),
+        (repeated(16), "OP.REPEAT", 4 * 210, "K and V are repeated for each head of Q"),
+        (cast, "OP.FORMAT", 4 * 200, "Conversions and copies (Cast)"),
+    ],
+)
+def test_what_its_reader_does_without_is_told_with_its_gain(
+    work: Work, id: str, gain: float, said: str, tmp_path: Path
+) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, work)
+    lead = job.found(tmp_path)[0]
+    assert lead.id == id
+    assert said in words(lead.title)
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(gain, rel=0.05)
+
+
+@pytest.mark.parametrize("work", [ranked(20_000), ranked(5, others=True), padded("Add"), repeated(4)])
+def test_what_is_read_as_it_is_stays_untold(work: Work, tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, work)
+    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT"} & {row.id for row in job.found(tmp_path)}
