@@ -1,0 +1,48 @@
+"""A pass backward that a later one of the same step repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_cheaper import Training, passes
+
+from npu_tui.strings import words
+
+
+def backward(job: Training, number: int, layers: int, loss: str = "") -> None:
+    """The pass backward through the first ``layers`` layers."""
+    for layer in reversed(range(layers)):
+        job.run("MatMulV3", 400, op="MmBackward0", trained=f"<{number}{layer}{loss}1")
+
+
+@pytest.mark.parametrize(("shared", "told"), [(True, True), (False, False)])
+def test_a_graph_that_two_losses_walk_backward_is_told_with_its_caller(
+    tmp_path: Path, shared: bool, told: bool
+) -> None:
+    """Two micro batches have graphs of their own."""
+    job = Training()
+
+    def work(job: Training, number: int) -> None:
+        for layer in range(4):
+            for loss in ("",) if shared else ("", "aux"):
+                job.run("MatMulV3", 400, trained=f"{number}{layer}{loss}1")
+        begun = job.at
+        backward(job, number, 2, "" if shared else "aux")
+        job.trace.add(4001, 4001, "aux.py(15): backward_aux", begun, job.at - begun, cat="python_function", args={})
+        backward(job, number, 4)
+
+    for number in range(1, 4):
+        job.step(number, work)
+    found = [row for row in job.found(tmp_path) if row.id == "OP.BACKWARD"]
+    assert len(found) == told
+    if told:
+        assert "aux.py:15 in backward_aux()" in words(found[0].title)
+        assert (found[0].gain_ns or 0) / 1000 == pytest.approx(2 * 400, rel=0.02)
+
+
+def test_a_single_pass_backward_is_not_told(tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, passes)
+    assert "OP.BACKWARD" not in {row.id for row in job.found(tmp_path)}
