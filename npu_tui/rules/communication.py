@@ -122,7 +122,9 @@ def exposed(facts: Facts) -> Draft | None:
     due, line = (0, None) if mostly_late or severity == "info" else (due, line)
     if line is not None:
         parts.append(message("finding.exposed.asked", line=line_of(line)))
-    title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}"
+    late_sums = np.concatenate([items[:0], *(items[each.reductions] for each in late_ones if not each.others)])
+    after = not nameless and not due and length_of(common(rest, facts.span_of(late_sums))) > HALF * sums.not_overlapped
+    title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}{'_after' * after}"
     return Draft(
         severity,
         message(
@@ -132,6 +134,7 @@ def exposed(facts: Facts) -> Draft | None:
             mostly=mostly,
             waited=waited / facts.count,
             gathers=round(due / facts.count),
+            sums=max(round(len(late_sums) / facts.count), 1),
             unit=facts.unit,
         ),
         sentences(*parts),
@@ -322,7 +325,7 @@ def _hideable(facts: Facts, rest: Span) -> I64:
         needed = covered_within(*rest, slices.start[collectives.item[rows]], slices.end[collectives.item[rows]])
         room = int(covered_within(*free, np.array([late_ones.begin]), np.array([late_ones.end]))[0])
         # Either the first bucket, which needs its part of the pass, or the last one goes along with nothing.
-        most = min(int(needed.sum()), room) * (late_ones.buckets - 1) // late_ones.buckets
+        most = int(min(int(needed.sum()), room) * (1 - late_ones.last))
         hidden[rows] = np.maximum(hidden[rows], needed * most // max(int(needed.sum()), 1))
     return hidden
 

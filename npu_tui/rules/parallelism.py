@@ -6,6 +6,7 @@ parallelism it stands right behind a matrix product in the forward pass as well,
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from typing import Literal, get_args
@@ -13,6 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.kernels import SIZES, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import A_PART, AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
 from npu_tui.analysis.ranges import PHASES, phases
@@ -202,7 +204,7 @@ class Unsplit(Struct, frozen=True):
     """The ``reductions`` of a step, in ``facts.collectives``, that begin when the pass backward has ended.
 
     The pass takes from ``begin`` to ``end``, ns. In so many ``buckets`` they would go along with it, as the ``others``
-    of the step do.
+    of the step do, but for the ``last`` bucket: that share of their bytes is ready only when the pass is over.
     """
 
     reductions: I64
@@ -210,6 +212,7 @@ class Unsplit(Struct, frozen=True):
     end: int
     buckets: int
     others: int
+    last: float
 
 
 @once_per_device
@@ -243,8 +246,21 @@ def unsplit(facts: Facts) -> list[Unsplit]:
         cuts = np.flatnonzero(np.diff(at) > max(A_PART * len(at), 1))
         first = kernels[int(cuts[-1]) + 1 if len(cuts) else 0]
         end = int(starts[every.item[reductions]].min())
-        found.append(Unsplit(reductions, int(starts[first]), end, buckets, len(members) - len(reductions)))
+        last = max(1 / buckets, min(_made(facts, kernels, end) / size, 1.0))
+        found.append(Unsplit(reductions, int(starts[first]), end, buckets, len(members) - len(reductions), last))
     return found
+
+
+def _made(facts: Facts, kernels: I64, end: int) -> int:
+    """The bytes that the last of ``kernels`` before ``end`` makes, as of an embedding, which no bucket splits; or 0."""
+    table = facts.kernel_table
+    rows = np.flatnonzero(np.isin(table.item, kernels) & (table.start < end))
+    if not len(rows) or not (table.item >= 0).any():
+        return 0
+    row = int(rows[-1])
+    made = sides_of_shapes(table.outputs.at(row))
+    width = SIZES.get((table.dtypes.at(row) or "").split(";")[0].strip().removeprefix("DT_"), 0)
+    return round(math.prod(made[0]) * width) if made and made[0] else 0
 
 
 def _asked_after(trace: Trace, items: I64, kernels: I64) -> Bools:

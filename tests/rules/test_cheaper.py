@@ -376,6 +376,14 @@ def embedded(job: Training, number: int) -> None:
     job.collective("hcom_allReduce_", 1000, "FP16", 32000 * 512)
 
 
+def one_bucket(job: Training, number: int) -> None:
+    """All gradients in one sum after the pass, half of which are those of an embedding: they are ready last."""
+    job.ranks = [0, 1]
+    passes(job, number)
+    job.run("EmbeddingDenseGradV2", 40, "512,512;512", "65536,512", op="EmbeddingBackward0", trained=f"<{number}81")
+    job.collective("hcom_allReduce_", 2000, "FP16", 2 * 65536 * 512)
+
+
 def statistics(job: Training, number: int) -> None:
     """Sums of a few numbers behind each layer: starting them takes nearly all of their time. Forward of a count too."""
 
@@ -503,6 +511,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast, CrossEntropyLoss and"),
         (written_out, "OP.FORMAT", 6 * 100 + 2 * 50, "The loss computes in 32 bits: "),
         (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
+        (one_bucket, "COMM.EXPOSED", 1000, "All gradients are reduced in 1 collective a step"),
         (statistics, "COMM.NEEDLESS", 8 * 60, "SyncBatchNorm sums its statistics over the ranks 8 times"),
         (summed_apart, "COMM.NEEDLESS", 8 * 60, "8 small sums over ranks"),
         (normed, "COMM.NEEDLESS", 16 * 60, "16 small sums over ranks a step hold up the kernels"),
