@@ -173,7 +173,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
     if not len(removes[0]) or longest_ns < WORK_NS:
         return None
     # Python passes its lock on every 5 ms: pauses for a thread that wants it all the time are no longer than that.
-    beside = _beside(facts, silent)
+    beside = _beside(facts, silent, removes)
     if (
         longest_ns < facts.limits[PAUSE_MS] * 1e6
         and beside is None
@@ -262,15 +262,18 @@ def _long_pauses(owner: Owner) -> int:
     return sum(int(times[times >= WORK_NS].sum()) for times in length)
 
 
-def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
+def _beside(facts: Facts, silent: Span, removes: Span) -> tuple[CodeLine, int, int] | None:
     """The frame of another thread that runs mostly within ``silent``, with its time there and in all, ns.
 
-    Such a thread calls no operations: threads of Python share one lock, which it holds, but where it waits or writes.
+    It runs for most of ``removes``, the time of the device that the silences cost: many a silence costs nothing. Such
+    a thread calls no operations: threads of Python share one lock, which it holds, but where it waits or writes.
     """
     trace, slices = facts.trace, facts.trace.slices
     begin, end = silent[0] - facts.floor, silent[1] - facts.floor
     framed = facts.names_where(lambda name: is_frame(name) or name.startswith("<built-in"))
-    best, most = None, HALF * length_of(silent)
+    costly = common(silent, removes)
+    costly = costly[0] - facts.floor, costly[1] - facts.floor
+    best, most = None, HALF * length_of(costly)
     for lane in [trace.lanes[at] for layer in trace.layers if layer.kind == "python" for at in layer.lanes]:
         items = np.arange(lane.first, lane.last)
         if not framed[slices.name[items]].all():
@@ -278,11 +281,13 @@ def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
         calls = items[facts.names_where(lambda name: _UNLOCKED.search(name) is not None)[slices.name[items]]]
         span = without((begin, end), union(slices.start[calls], slices.end[calls]))
         held = covered_within(*span, slices.start[items], slices.end[items])
+        lost = covered_within(*common(span, costly), slices.start[items], slices.end[items])
         for name in np.unique(slices.name[items[held > 0]]).tolist():
             own, frame = slices.name[items] == name, FRAME.fullmatch(trace.names[name])
             within, whole = int(held[own].sum()), int(facts.length(items[own]).sum())
-            if frame is not None and is_of_program(frame["file"]) and within > max(most, HALF * whole):
-                best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), within
+            cost = int(lost[own].sum())
+            if frame is not None and is_of_program(frame["file"]) and cost > most and within > HALF * whole:
+                best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), cost
     return best
 
 

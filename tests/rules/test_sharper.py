@@ -31,14 +31,15 @@ from npu_tui.output.report import report
 from npu_tui.profile.parts import WHOLE_TRACE, select_step
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import works
-from npu_tui.rules.inputs import length_of
+from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.outliers import _compared
-from npu_tui.rules.pauses import _pauses, _still
+from npu_tui.rules.pauses import _beside, _pauses, _still
 from npu_tui.rules.rule import Draft
 from npu_tui.rules.told_path import path_owners
 from npu_tui.strings import words
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.once import ValueCache
 
@@ -329,6 +330,12 @@ def test_a_pause_beside_a_thread_that_holds_the_interpreter(tmp_path: Path, beyo
     assert isinstance(found, Draft)
     assert ("hooks.py:30 in on_metrics()" in words(found.title)) == (not beyond)
     assert ("share one lock" in words(found.detail)) == ("into a process" in words(found.advice[0])) == (not beyond)
+    # A longer silence that costs the device nothing, as where the host is far ahead, takes nothing back.
+    facts = profile_at(source).facts[0]
+    paused_at = union(*np.array([(place.start, place.end) for place in found.evidence], np.int64).T)
+    idle = np.array([facts.trace.end]), np.array([facts.trace.end + 10 * length_of(paused_at)])
+    beside = _beside(facts, together(paused_at, idle), paused_at)
+    assert (beside is not None and beside[0].function == "on_metrics") == (not beyond)
 
 
 @pytest.mark.parametrize("own_thread", [False, True])
