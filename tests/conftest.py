@@ -68,6 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
 _QUICK_CASES = {False: 2, True: 1}
 """Of each test in a quick run, by whether it opens a screen: that is 90 % of what the largest room, tui, takes."""
 
+_QUICK_SCREENS = 3
+"""One of so many tests that open a screen is asked in a quick run where their file imports nothing that differs."""
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import tests that ``-m of_files`` leaves out anyway: that takes longer than those it asks."""
@@ -76,15 +79,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "of_files" not in collection_path.read_text(encoding="utf-8") or None
 
 
+@cache
+def _imports(path: Path, differing: tuple[str, ...]) -> bool:
+    """Whether the tests at ``path`` import one of the files that differ."""
+    text = path.read_text(encoding="utf-8")
+    modules = (file.removesuffix(".py").replace("/", ".") for file in differing if file.endswith(".py"))
+    return any(f"from {module} import" in text for module in modules)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests with many cases of one kind some, evenly spaced; all of them with ``NPU_TUI_ALL=1``.
 
-    ``NPU_TUI_QUICK`` names the files that differ, one a line. Then tests in other files have few cases, and those that
-    start programs are asked if what they start differs.
+    ``NPU_TUI_QUICK`` names the files that differ, one a line. Then tests in other files have few cases, those that
+    start programs are asked if what they start differs, and of those that open a screen every third one is asked
+    where its file imports nothing that differs.
     """
     if os.environ.get("NPU_TUI_ALL"):
         return
-    differing = os.environ.get("NPU_TUI_QUICK", "").split()
+    differing = tuple(os.environ.get("NPU_TUI_QUICK", "").split())
     cases: dict[object, list[pytest.Item]] = {}
     left = set()
     for item in items:
@@ -94,11 +106,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left.add(item)
         elif quick or item.get_closest_marker("few") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    screens: dict[Path, int] = {}
     for own in cases.values():
         few = own[0].get_closest_marker("few")
         opens_screen = iscoroutinefunction(getattr(own[0], "function", None))
         quick = _QUICK_CASES[opens_screen] if differing else len(own)
         count = min(few.args[0] if few else quick, quick, len(own))
+        if differing and opens_screen and not _imports(own[0].path, differing):
+            screens[own[0].path] = screens.get(own[0].path, 0) + 1
+            count *= screens[own[0].path] % _QUICK_SCREENS == 1
         left |= set(own) - {own[at * len(own) // count] for at in range(count)}
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=list(left))

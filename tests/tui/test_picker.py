@@ -63,6 +63,7 @@ async def _until(driver: Driver, said) -> None:
     raise AssertionError("never")
 
 
+@pytest.mark.reached_from("npu_tui/tui/picker", "npu_tui/tui/app.py", "npu_tui/tui/job_screen.py", "npu_tui/nearby")
 async def test_choosing_and_coming_back(folder):
     picker = PickerScreen(folder, cached=False)
     app = NpuTui(picker=picker, cached=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from driving import opened
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "load"))
@@ -17,6 +18,7 @@ from npu_tui.tui.exports import screen_runs
 TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
 
 
+@pytest.mark.reached_from("npu_tui/load", "npu_tui/trace")
 async def test_the_opening_screen_and_links_from_near_are_the_same(tmp_path: Path):
     ways = every_way(TRACE.read_bytes(), tmp_path, 60_000, 1 << 14)
     stored: list[object] = []
