@@ -122,9 +122,10 @@ def exposed(facts: Facts) -> Draft | None:
     due, line = (0, None) if mostly_late or severity == "info" else (due, line)
     if line is not None:
         parts.append(message("finding.exposed.asked", line=line_of(line)))
-    late_sums = np.concatenate([items[:0], *(items[each.reductions] for each in late_ones if not each.others)])
+    late_sums = np.concatenate([items[:0], *(items[each.reductions] for each in late_ones)])
     after = not nameless and not due and length_of(common(rest, facts.span_of(late_sums))) > HALF * sums.not_overlapped
     title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}{'_after' * after}"
+    title += "_some" * (after and any(each.others for each in late_ones))
     return Draft(
         severity,
         message(
@@ -135,6 +136,7 @@ def exposed(facts: Facts) -> Draft | None:
             waited=waited / facts.count,
             gathers=round(due / facts.count),
             sums=max(round(len(late_sums) / facts.count), 1),
+            all=max(round((len(late_sums) + sum(each.others for each in late_ones)) / facts.count), 1),
             unit=facts.unit,
         ),
         sentences(*parts),

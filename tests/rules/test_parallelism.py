@@ -231,6 +231,7 @@ def test_gradients_summed_after_the_pass_as_well_go_along_with_it(monkeypatch: p
     before, longer = (_step_of(profile) for profile in (usual, late))
     found = by_id(late.findings)["COMM.EXPOSED"]
     assert found.gain_ns == pytest.approx(longer - before, rel=0.2)  # but for the last bucket, which nothing hides
+    assert "7 of 12 reductions of gradients a step begin only when the backward pass is over" in words(found.title)
     assert "7 of 12 reductions" in words(found.detail)  # the last bucket of the pass is one of them
     assert not unsplit(usual.facts[0])
 
