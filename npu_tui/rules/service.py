@@ -53,7 +53,8 @@ from npu_tui.rules.service_parts import (
     transfer,
 )
 from npu_tui.rules.service_ranges import copies
-from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue, repeats
+from npu_tui.rules.service_repeats import repeats
+from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue
 from npu_tui.rules.service_waits import wait
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
@@ -472,15 +473,16 @@ def _rule(
 
 SERVICE_RULES = (
     _rule("SERVICE.KV", "kv_block_shortage", kv, SHARE, TAIL_SHARE,
-          advice=("SERVICE.KV", "service_lost", "service_reserved", "service_answers", "service_head")),
+          advice=("SERVICE.KV", "service_lost", "service_reserved", "service_answers", "service_head", "service_kept",
+                  "service_size")),
     _rule(
         "SERVICE.QUEUE", "request_wait_latency", queue, SHARE, TAIL_SHARE,
         advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order",
-                "service_gone"),
+                "service_gone", "service_limit"),
     ),
     _rule("SERVICE.WAIT", "request_wait_latency", wait, SHARE, TAIL_SHARE,
           advice=("SERVICE.WAIT", "service_timer", "service_drained", "service_adapters", "service_grammar",
-                  "service_wait_range")),
+                  "service_wait_range", "service_one_prompt")),
     _rule(
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
         advice=("service_chunks", "service_apart"),
@@ -518,7 +520,8 @@ SERVICE_RULES = (
     _rule("SERVICE.COPIES", "service_vs_model_performance_gap", copies, SHARE),
     _rule("SERVICE.HOST", "gil_lock_preemption", shared, SHARE),
     _rule("SERVICE.STOP", "service_vs_model_performance_gap", stop, advice=("SERVICE.STOP",)),
-    _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE),
+    _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE,
+          advice=("SERVICE.REPEATS", "service_copies_sent")),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule(
         "SERVICE.TRANSFER", "kvcache_transfer_performance", transfer, SHARE, SLOWER,

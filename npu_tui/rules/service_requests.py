@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict, astuple, replace
+from msgspec.structs import astuple, replace
 
 from npu_tui.analysis.limits import (
     A_PART,
@@ -29,65 +29,13 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
 from npu_tui.analysis.service_within import of_range
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, Cause, Remedy, ServiceFacts, draft_of, known
+from npu_tui.rules.service_repeats import without
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.service import SWAPPERS, UNKNOWN, WHOLE_MS, plus
 
 _TELLING = 50  # prompts from which on their lengths tell what they have in common
-_SURE = UNSEEN**2  # how likely so many alike at a time are by chance, at the most
-_MOST = 3_000  # requests of which all pairs are looked at
-
-
-def repeats(facts: ServiceFacts) -> Cause | None:
-    """Requests come again while the first of them is still served, as clients send them that have waited too long.
-
-    They have as many tokens as one that is under way, which few would have by chance.
-    """
-    lat, rids = facts.latencies, facts.ttft.rids
-    rids = rids[(lat.prompt[rids] > 0) & (lat.whole[rids] != UNKNOWN)]
-    if not SOME <= len(rids) <= _MOST:
-        return None
-    rids = rids[np.argsort(lat.start[rids], kind="stable")]
-    asked = facts.asked[rids]
-    start, end = lat.start[rids], plus(lat.start, lat.whole)[rids]
-    again, (beside, equal) = np.zeros(len(rids), np.bool_), np.zeros((2, len(rids)), np.int64)
-    for at in range(1, len(rids)):
-        under_way = end[:at] > start[at]
-        same = under_way & (asked[:at] == asked[at])
-        beside[at], equal[at] = np.count_nonzero(under_way), np.count_nonzero(same)
-        again[at] = (same & ~again[:at]).any()
-    _, counts = np.unique(asked, return_counts=True)
-    alike, pairs = int((counts * (counts - 1)).sum()) // 2, len(asked) * (len(asked) - 1) // 2
-    share, found = float(beside.sum()) / pairs, int(again.sum())
-    if found < max(SOME, LITTLE * len(rids)) or not 0 < share < 1 or _chance(int(equal.sum()), alike, share) > _SURE:
-        return None
-    expected = (alike - int(equal.sum())) * share / (1 - share)
-    cost = np.zeros(len(lat.start), np.int64)
-    cost[rids[again]] = lat.whole[rids[again]]
-    steps = facts.found.steps
-    blame = np.bincount(facts.found.pair_step, cost[facts.found.pair_rid] > 0, len(steps)).astype(np.int64)
-    words: dict[str, Any] = {"count": found, "all": len(rids), "share": found / len(rids), "expected": expected}
-    return draft_of(
-        found / len(rids), "repeats", "repeats_detail", words, cost, blame, partial(without, rids[again])
-    )  # fmt: skip
-
-
-def _chance(found: int, every: int, share: float) -> float:
-    """How likely ``found`` and more of ``every`` pair are among a ``share`` of all pairs."""
-    terms = (
-        math.lgamma(every + 1) - math.lgamma(k + 1) - math.lgamma(every - k + 1)
-        + k * math.log(share) + (every - k) * math.log1p(-share)
-        for k in range(found, every + 1)
-    )  # fmt: skip
-    return sum(map(math.exp, terms))
-
-
-def without(gone: I64, model: ServiceModel) -> ServiceModel:
-    """``model`` without the requests ``gone``."""
-    kept = ~np.isin(model.rids, gone)
-    columns = {name: of[kept] for name, of in asdict(model).items() if isinstance(of, np.ndarray)}
-    return replace(model, **columns)
 
 
 def lost_prefix(facts: ServiceFacts) -> Cause | None:
@@ -171,6 +119,8 @@ def queue(facts: ServiceFacts) -> Cause | None:
         return replace(draft, instead=("room", _more_room) if helps else ("second", more))
     if (gone := _run_on(facts, words)) is not None:
         return replace(gone, instead=("room", _more_room) if helps else ("second", more))
+    if (endless := _at_limit(facts, words, more)) is not None:
+        return replace(endless, instead=("room", _more_room) if helps else ("second", more))
     kind = "room" if helps else "burst" if empty >= HALF else "load"
     title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
     draft = draft_of(
@@ -230,6 +180,29 @@ def _run_on(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:
     return draft_of(
         words["share"], "queue_gone", "queue_gone_detail", words, facts.cost(TTFT.queue_full, TPOT.queue_full), blame,
         remedy, "service_gone",
+    )  # fmt: skip
+
+
+def _at_limit(facts: ServiceFacts, words: dict[str, Any], more: Remedy) -> Cause | None:
+    """A few replies, all of the same length and far longer than the others, hold the places that others wait for."""
+    found, lat, rids = facts.found, facts.latencies, facts.ttft.rids
+    usual, longest = int(np.median(lat.tokens[rids])), int(lat.tokens[rids].max())
+    far, most = np.flatnonzero(lat.tokens > FAR_LONGER * max(usual, 1)), np.flatnonzero(lat.tokens == longest)
+    if len(most) < max(SOME, NEARLY_ALL * len(far)) or len(most) > A_PART * len(rids):
+        return None
+    remedy = partial(_answering, most, usual)
+    if not facts.gives(remedy) >= HALF * facts.gives(more) > 0 or not facts.gains(remedy):
+        return None
+    time = found.steps.cycle.sum(axis=1)[found.pair_step]
+    mine = np.isin(found.pair_rid, most)
+    words = words | {
+        "long": len(most), "asked": len(rids), "longest": longest, "usual": usual,
+        "held": float(time[mine].sum() / max(int(time.sum()), 1)),
+    }  # fmt: skip
+    blame = np.bincount(found.pair_step[mine], minlength=len(found.steps)).astype(np.int64)
+    return draft_of(
+        words["share"], "queue_limit", "queue_limit_detail", words, facts.cost(TTFT.queue_full, TPOT.queue_full), blame,
+        remedy, "service_limit",
     )  # fmt: skip
 
 
@@ -417,7 +390,7 @@ def kv(facts: ServiceFacts) -> Cause | None:
         max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
         sentences(
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
-            message("finding.service.kv_ahead", **words) if words["ahead"] else "",
+            message("finding.service.kv_ahead", **words) if words["ahead"] and kind != "kept" else "",
             *(message(f"finding.service.kv_{name}", **words) for name in taken),
             message(f"finding.service.kv_{kind}_detail", **words) if more else "",
         ),
@@ -450,6 +423,15 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
     long_words = {"count": len(long), "usual": usual, "longest": int(lat.tokens[rids].max())}
     big = biggest(facts)
     tried: list[tuple[str, Remedy, dict[str, int]]] = [("lost", _unlost, {})] if loses else []
+    kept = max(facts.found.room.margin, default=0)
+    total = max(facts.found.room.total, default=0)
+    free = facts.found.steps.free[facts.found.steps.free != UNKNOWN]
+    if kept >= NOTABLE * total > 0 and int(free.min(initial=kept)) >= kept:  # nor does any answer get these
+        tried.append(("kept", _all_given, {"kept": kept, "total": total}))
+    size, needed = facts.found.room.block, (facts.asked + lat.tokens)[rids]
+    filled = float(np.median(needed / (-(-needed // max(size, 1)) * max(size, 1))))
+    if size >= FAR_LONGER * _USUAL_BLOCK and filled <= HALF:
+        tried.append(("size", _small_blocks, {"block": size, "needed": round(float(np.median(needed)))}))
     if (room := facts.found.room).reserved:
         tried.append(("reserved", _as_needed, long_words | {"reserved": room.spare * room.block, "spare": room.spare}))
     if 0 < len(long) <= len(rids) // 4:
@@ -488,6 +470,28 @@ def _answering(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
 
 def _more_blocks(model: ServiceModel) -> ServiceModel:
     return with_engines(model, blocks=MANY)
+
+
+def _all_given(model: ServiceModel) -> ServiceModel:
+    """``model`` in which no block is kept back."""
+    engines = (
+        replace(one, blocks=one.room.total[number % len(one.room.total)], margin=0, ahead=0)
+        for number, one in enumerate(model.engines)
+    )
+    return replace(model, engines=tuple(engines))
+
+
+_USUAL_BLOCK = 128  # tokens of a block that engines for NPUs take without another setting
+
+
+def _small_blocks(model: ServiceModel) -> ServiceModel:
+    """``model`` with as much memory in blocks of the usual size."""
+    engines = []
+    for one in model.engines:
+        times = max(one.room.block // _USUAL_BLOCK, 1)
+        room = replace(one.room, block=one.room.block // times, total=tuple(of * times for of in one.room.total))
+        engines.append(replace(one, blocks=one.blocks * times if one.blocks < MANY else MANY, room=room))
+    return replace(model, engines=tuple(engines))
 
 
 def _as_needed(model: ServiceModel) -> ServiceModel:

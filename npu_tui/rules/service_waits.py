@@ -34,7 +34,8 @@ def wait(facts: ServiceFacts) -> Cause | None:
         max(share), "wait", "wait_detail", {"share": max(share)}, facts.cost(TTFT.queue_other),
         facts.held(TTFT.queue_other), _at_once,
     )  # fmt: skip
-    return _drained(facts, draft) or _for_adapters(facts, draft) or _for_range(facts, draft) or draft
+    kinds = _drained, _one_prompt, _for_adapters, _for_range
+    return next((found for kind in kinds if (found := kind(facts, draft))), draft)
 
 
 def _impatient(model: ServiceModel) -> ServiceModel:
@@ -58,6 +59,23 @@ def _drained(facts: ServiceFacts, draft: Cause) -> Cause | None:
     words = {"share": share, "count": len(several), "size": float(found.seated[several].mean())}
     told, explained = (message(f"finding.service.{key}", **words) for key in ("drained", "drained_detail"))
     return replace(draft, title=told, detail=explained, advice=("service_drained",))
+
+
+def _one_prompt(facts: ServiceFacts, draft: Cause) -> Cause | None:
+    """No pass takes in more than one prompt while others wait that there is room for."""
+    found, steps = facts.found, facts.found.steps
+    chunks = np.bincount(found.pair_step[found.pair_prompt], minlength=len(steps))
+    held = found.serving[(found.queued == TTFT.queue_other)[found.serving]]
+    if chunks.max(initial=0) != 1 or np.count_nonzero(chunks[held]) < max(FEWEST, HALF * len(held)):
+        return None
+    mine = held[chunks[held] > 0]
+    words = {
+        "share": draft.share, "count": len(mine), "tokens": round(float(np.median(steps.prompts[mine]))),
+        "size": round(float(np.median(found.seated[mine]))), "most": int(found.seated.max()),
+        "budget": int((steps.prompts + steps.decoded).max()),
+    }  # fmt: skip
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("one_prompt", "one_prompt_detail"))
+    return replace(draft, title=told, detail=explained, advice=("service_one_prompt",))
 
 
 def _for_range(facts: ServiceFacts, draft: Cause) -> Cause | None:

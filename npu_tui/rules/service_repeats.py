@@ -1,0 +1,90 @@
+"""Findings about requests of a service that come again: repeated by clients, or sent twice by a gateway."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from msgspec.structs import asdict, replace
+
+from npu_tui.analysis.limits import HALF, LITTLE, SOME, UNSEEN
+from npu_tui.analysis.service_model import ServiceModel, evenly
+from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
+from npu_tui.trace.arrays import I64
+from npu_tui.trace.message import message
+from npu_tui.trace.service import UNKNOWN, plus
+
+_SURE = UNSEEN**2  # how likely so many alike at a time are by chance, at the most
+_MOST = 3_000  # requests of which all pairs are looked at
+
+
+def repeats(facts: ServiceFacts) -> Cause | None:
+    """Requests come again while the first of them is still served, as clients send them that have waited too long.
+
+    They have as many tokens as one that is under way, which few would have by chance.
+    """
+    lat, rids = facts.latencies, facts.ttft.rids
+    rids = np.union1d(rids, np.flatnonzero((lat.ttft == UNKNOWN) & (lat.start != UNKNOWN)))  # some get no answer
+    rids = rids[(facts.asked[rids] > 0) & (lat.whole[rids] != UNKNOWN)]
+    if not SOME <= len(rids) <= _MOST:
+        return None
+    rids = rids[np.argsort(lat.start[rids], kind="stable")]
+    asked = facts.asked[rids]
+    start, end = lat.start[rids], plus(lat.start, lat.whole)[rids]
+    again, (beside, equal) = np.zeros(len(rids), np.bool_), np.zeros((2, len(rids)), np.int64)
+    needless, answered, after = again.copy(), lat.ttft[rids] != UNKNOWN, list[int]()
+    for at in range(1, len(rids)):
+        under_way = end[:at] > start[at]
+        same = under_way & (asked[:at] == asked[at])
+        beside[at], equal[at] = np.count_nonzero(under_way), np.count_nonzero(same)
+        if len(of := np.flatnonzero(same & ~again[:at])):
+            again[at] = True
+            needless[of[-1] if answered[at] and not answered[of[-1]] else at] = True
+            after.append(int(start[at] - start[of[-1]]))
+    _, counts = np.unique(asked, return_counts=True)
+    alike, pairs = int((counts * (counts - 1)).sum()) // 2, len(asked) * (len(asked) - 1) // 2
+    share, found = float(beside.sum()) / pairs, int(again.sum())
+    if found < max(SOME, LITTLE * len(rids)) or not 0 < share < 1 or _chance(int(equal.sum()), alike, share) > _SURE:
+        return None
+    expected = (alike - int(equal.sum())) * share / (1 - share)
+    cost = np.zeros(len(lat.start), np.int64)
+    cost[rids[needless]] = lat.whole[rids[needless]]
+    steps = facts.found.steps
+    blame = np.bincount(facts.found.pair_step, cost[facts.found.pair_rid] > 0, len(steps)).astype(np.int64)
+    words: dict[str, Any] = {"count": found, "all": len(rids), "share": found / len(rids), "expected": expected}
+    soon, unanswered = float(np.median(after)), int((needless & ~answered).sum())
+    draft = draft_of(
+        found / len(rids), "repeats", "repeats_detail", words, cost, blame, partial(without, rids[needless])
+    )  # fmt: skip
+    # No client's time-out is shorter than most first tokens take.
+    if not (unanswered >= HALF * found and soon < HALF * float(np.median(lat.ttft[facts.ttft.rids]))):
+        return draft
+    words |= {"after": soon, "unanswered": unanswered}
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("copies_sent", "copies_sent_detail"))
+    spread = partial(_spread, rids[needless], np.flatnonzero(facts.found.serves))
+    remedy = spread if facts.found.serves.all() else draft.remedy  # a copy goes to another engine than the first one
+    return replace(draft, title=told, detail=explained, remedy=remedy, advice=("service_copies_sent",), feeds=True)
+
+
+def _spread(gone: I64, engines: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` without the requests ``gone``, the others on ``engines`` in turn."""
+    return evenly(without(gone, model), engines)
+
+
+def _chance(found: int, every: int, share: float) -> float:
+    """How likely ``found`` and more of ``every`` pair are among a ``share`` of all pairs."""
+    terms = (
+        math.lgamma(every + 1) - math.lgamma(k + 1) - math.lgamma(every - k + 1)
+        + k * math.log(share) + (every - k) * math.log1p(-share)
+        for k in range(found, every + 1)
+    )  # fmt: skip
+    return sum(map(math.exp, terms))
+
+
+def without(gone: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` without the requests ``gone``."""
+    kept = ~np.isin(model.rids, gone)
+    columns = {name: of[kept] for name, of in asdict(model).items() if isinstance(of, np.ndarray)}
+    return replace(model, **columns)
