@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,12 +86,53 @@ def output(facts: ServiceFacts) -> Cause | None:
     elif covered_within(sent[0], sent[1], low, high).sum() >= HALF * whole and slow.any():
         kind = "clients"
         words |= {"count": int(slow.sum()), "all": len(rids), "busy": _busy(sent, facts), "each": each[slow].mean()}
+    elif (still := _stands_still(facts)) and covered_within(*still, low, high).sum() >= HALF * whole:
+        kind, lasting = "loop", still[1] - still[0]
+        words |= {"count": len(lasting), "each": float(lasting.mean()), "every": float(np.median(np.diff(still[0])))}
+        own = covered_within(*still, lat.start, np.maximum(lat.arrival, lat.start))
+        found = replace(found, remedy=partial(_goes_on, own, *still), cost=found.cost + np.where(lat.ttft > 0, own, 0))
     elif period := _period(facts, sent):
         kind, words["period"] = "timer", period
     else:
         return replace(found, detail=sentences(found.detail, message("finding.service.output_unknown")))
     title, detail = (message(f"finding.service.output_{key}", **words) for key in (kind, f"{kind}_detail"))
     return replace(found, title=title, detail=sentences(detail, found.detail), advice=(f"service_output_{kind}",))
+
+
+def _stands_still(facts: ServiceFacts) -> tuple[I64, I64] | None:
+    """When no range of the processes that answer begins or ends for so long that several steps end; None where never.
+
+    What each step gives is sent by them at once.
+    """
+    spans, steps, service = facts.found.service.spans, facts.found.steps, facts.found.service
+    names = [code for code, text in enumerate(service.texts) if text.lower() in (*DETOKENIZERS, *SENDERS)]
+    own = np.unique(spans.process[np.isin(spans.name, service.batches.name)])
+    there = np.setdiff1d(np.unique(spans.process[np.isin(spans.name, names)]), own)
+    mine = np.isin(spans.process, there)
+    moments = np.unique(np.append(spans.start[mine], spans.end[mine]))
+    if not len(moments):
+        return None
+    passed = np.diff(np.searchsorted(np.sort(steps.end[steps.size > 0]), moments))
+    still = passed >= SOME
+    if still.sum() < SOME or passed[still].sum() >= HALF * passed.sum():  # or it says little of what it does
+        return None
+    return moments[:-1][still], moments[1:][still]
+
+
+def _goes_on(own: I64, begin: I64, end: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` whose tokens leave at once, with requests that come in sooner by ``own``.
+
+    Those that are taken in together once it goes on, at ``end``, came one after another since ``begin``.
+    """
+    front, start = np.maximum(model.front - own[model.rids], 0), model.start.copy()
+    order = np.argsort(start, kind="stable")
+    usual = np.ptp(start) / max(len(start) - 1, 1)
+    for low, high in zip(begin.tolist(), end.tolist(), strict=True):
+        later = order[np.searchsorted(start[order], high - LONG_NS) :]
+        apart = np.flatnonzero(np.diff(model.start[later], prepend=high) > NOTABLE * usual)
+        heap = later[: int(apart[0]) if len(apart) else len(later)]
+        start[heap] = np.linspace(low, high, len(heap) + 2)[1:-1].astype(np.int64)
+    return replace(model, front=front, start=start, tail=model.tail * 0, close=model.close * 0)
 
 
 def _busy(ranges: tuple[I64, I64, I64], facts: ServiceFacts) -> float:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+import json
+from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
-from served import figure, written
+from msgspec.structs import replace
+from served import figure, served, written
 from service import MS, Service, Tenant
+from service_writer import Folder
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
+from npu_tui.analysis.service_model import ServiceModel, with_engines
+from npu_tui.analysis.service_replay import replayed
+from npu_tui.load.load import load
 from npu_tui.load.service import read_service
 from npu_tui.rules.model import Finding
+from npu_tui.rules.service_answers import _stands_still
+from npu_tui.rules.service_facts import ServiceFacts
+from npu_tui.rules.service_requests import _all_given, _small_blocks
 from npu_tui.rules.service_verdict import judge
 from npu_tui.strings import words
+from npu_tui.trace.arrays import I64
 
 _SHORT = Tenant(24, (100, 400), (8, 20))
 
@@ -36,16 +47,25 @@ def test_a_few_replies_at_the_limit_hold_the_places(tmp_path: Path) -> None:
     assert first.title.code == "finding.service.queue_limit"
     assert "300 tokens" in words(first.title)
     assert _then(first, "TTFT p99") < 0.5 * figure(service, "ttft", 99)
-    several = replace(service, tenants=(_SHORT, Tenant(1, (100, 400), (200, 400))))
+    several = changed(service, tenants=(_SHORT, Tenant(1, (100, 400), (200, 400))))
     assert _first(written(several, tmp_path / "several")).title.code != "finding.service.queue_limit"
 
 
-def test_blocks_that_are_never_given_out_are_told(tmp_path: Path) -> None:
-    """The replay gives them out: requests then wait as in a service without a watermark."""
-    service = Service(requests=300, gap=25 * MS, blocks=16, kept=8, tenants=(Tenant(1, (60, 100), (8, 24)),))
-    first = _first(written(service, tmp_path))
-    assert first.title.code == "finding.service.kv_kept"
-    assert _then(first, "TTFT p50") == pytest.approx(figure(replace(service, kept=0), "ttft", 50), rel=0.1)
+def test_blocks_that_are_kept_back_or_too_large_are_what_requests_wait_for(tmp_path: Path) -> None:
+    """Of 16 blocks 8 are never given out; or a block holds eight times as many tokens as usual."""
+    service = Service(requests=300, gap=40 * MS, tenants=(Tenant(1, (60, 100), (8, 24)),))
+    model = ServiceFacts(timeline(read_service(written(service, tmp_path))), Thresholds()).model
+    assert model is not None
+    room = replace(model.engines[0].room, total=(16,))
+
+    def waits(one: ServiceModel) -> float:
+        return replayed(one).figures()["ttft_mean"]
+
+    kept = with_engines(model, room=room, blocks=16, margin=12)
+    free = with_engines(kept, margin=0)
+    assert waits(_all_given(kept)) == waits(free) < 0.8 * waits(kept)
+    large = with_engines(model, room=replace(room, block=1024, total=(4,)), blocks=4)
+    assert waits(_small_blocks(large)) < 0.8 * waits(large)
 
 
 def test_one_prompt_a_pass_is_told(tmp_path: Path) -> None:
@@ -71,3 +91,34 @@ def test_second_copies_of_requests_are_told_from_repeated_ones(tmp_path: Path) -
     codes = [one.title.code for one in judge(timeline(read_service(tmp_path))).findings.findings]
     assert "finding.service.copies_sent" in codes
     assert "finding.service.repeats" not in codes
+
+
+def test_a_process_that_answers_nothing_while_steps_end_stands_still(tmp_path: Path) -> None:
+    """Something is sent after each step but those of three stops; one that says little of what it does has none."""
+    Folder(served(Service(requests=100))).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events = [event for event in json.loads(path.read_bytes()) if event["name"] not in ("detokenize", "sendResponse")]
+    ends = sorted(
+        ((event["ts"] + event["dur"], event) for event in events if event["name"] == "modelExec"),
+        key=lambda one: float(one[0]),
+    )
+    away = [at for first in (100, 200, 300) for at in range(first, first + 8)]
+
+    def stops(left_out: list[int]) -> tuple[I64, I64] | None:
+        sent = [
+            event | {"name": "sendResponse", "pid": "API", "tid": "API", "ts": end + 50, "dur": 20.0, "args": {}}
+            for at, (end, event) in enumerate(ends) if at not in left_out
+        ]  # fmt: skip
+        path.write_text(json.dumps(events + sent))
+        service = load(tmp_path).service
+        assert service is not None
+        return _stands_still(ServiceFacts(timeline(service), Thresholds()))
+
+    found = stops(away)
+    assert found is not None
+    assert len(found[0]) == 3
+    assert (found[1] - found[0]).tolist() == pytest.approx(
+        [(ends[at + 8][0] - ends[at - 1][0]) * 1e3 - 2e4 for at in (100, 200, 300)], abs=1e6
+    )
+    assert stops([]) is None
+    assert stops([at for at in range(len(ends)) if at % 5]) is None
