@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ALLOCATING_OPERATIONS, is_memory_call
 from npu_tui.analysis.device import HOST
-from npu_tui.analysis.limits import LONG_NS, SHORT_NS, Threshold
+from npu_tui.analysis.limits import AWAKE_NS, HALF, LONG_NS, SHORT_NS, Threshold
 from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
@@ -191,9 +191,33 @@ def allocation(facts: Facts) -> Draft | None:
             detail=sentences(draft.detail, full),
         )
     if not drops:
-        return draft
+        return _where_full(facts, every, draft)
     detail = sentences(draft.detail, message("finding.allocation.drops", count=drops))
     return replace(draft, detail=detail, advice=advise("empty_cache", "expandable"))
+
+
+def _where_full(facts: Facts, calls: I64, draft: Draft) -> Draft:
+    """``draft`` about ``calls``, which says that memory is full where blocks are given back for what is taken then.
+
+    The allocator does so when the device has none left; what a program gives back is taken again by later operations.
+    """
+    slices = facts.trace.slices
+    calls = calls[np.argsort(slices.start[calls], kind="stable")]
+    free = facts.names_where(lambda name: "Free" in name.rpartition("@")[2])[slices.name[calls]]
+    last = np.flatnonzero(free & ~np.append(free[1:], False))
+    following = np.minimum(last + 1, len(calls) - 1)
+    at_once = (slices.start[calls[following]] - slices.end[calls[last]] <= AWAKE_NS) & ~free[following]
+    at_once &= slices.lane[calls[following]] == slices.lane[calls[last]]
+    count = int(np.count_nonzero(at_once))
+    if count < facts.count or count <= HALF * len(last):
+        usual = advise("expandable", "empty_cache", "temporaries", "smaller_batch")
+        return draft if facts.on_gpu else replace(draft, advice=usual)
+    return replace(
+        draft,
+        title=message("finding.allocation.title_full", **draft.title.args),
+        detail=sentences(draft.detail, message("finding.allocation.given_back", count=count)),
+        advice=advise("less_memory", "checkpointing", "expandable", "temporaries"),
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -203,7 +227,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "runtime"),
         check=allocation,
         thresholds=(SYNC_SHARE, *GRADES),
-        advice=("expandable", "empty_cache", "temporaries", "smaller_batch"),
+        advice=("expandable", "empty_cache", "temporaries", "smaller_batch", "less_memory", "checkpointing"),
         gpu=("gpu_expandable", "temporaries", "smaller_batch"),
         pages=(pages.ALLOCATOR,),
         change="""\
