@@ -87,7 +87,11 @@ def test_a_histogram_holds_everything():
     assert found.count.tolist() == [2, 1, 1]
     assert found.edges[0] == 1
     assert found.edges[-1] == 1000
-    assert histogram(np.array([7, 7]), 5).count.tolist() == [2]
+    single = histogram(np.array([7, 7]), 5)
+    assert (single.edges.tolist(), single.count.tolist()) == ([7, 7], [2])
+    empty_between = histogram(np.array([1, 100_000]), 5)
+    assert empty_between.edges.tolist() == pytest.approx([1, 10, 100, 1_000, 10_000, 100_000])
+    assert empty_between.count.tolist() == [1, 0, 0, 0, 1]
 
 
 @REAL
