@@ -35,7 +35,7 @@ from npu_tui.rules.find import RULES
 from npu_tui.rules.inputs import Setup
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped
-from npu_tui.trace.model import Health
+from npu_tui.trace.model import Health, Trace
 
 
 def measured(
@@ -121,6 +121,11 @@ def check(wanted: str, facts: Facts) -> Draft | Skipped | None:
 Cells = dict[str, "str | None"]
 
 
+def _bare() -> Trace:
+    """A trace without slices, for rows of a table to lie beside."""
+    return build_trace(WholeColumns(), "rows", (), None, Health())
+
+
 def facts_of(
     found: Profile,
     setup: Setup | None = None,
@@ -136,8 +141,8 @@ def facts_of(
     """
     (device,) = found.devices
     changed: dict[str, object] = {"setup": setup or found.setup, "thresholds": thresholds or found.thresholds}
-    bare = build_trace(WholeColumns(), "rows", (), None, Health())
     if kernels is not None:
+        bare = _bare()
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
         values["all_kernels"] = kernels_of(
             bare, NONE, [], CompanionTables(_Rows(Path(), schema=KERNELS, listed=rows), bare, NONE, NONE)
@@ -146,7 +151,7 @@ def facts_of(
         values["memory"] = memory
     elif memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
-        values["memory"] = memory_of(CompanionTables(_Rows(Path(), schema=MEMORY, listed=rows), bare, NONE, NONE))
+        values["memory"] = memory_of(CompanionTables(_Rows(Path(), schema=MEMORY, listed=rows), _bare(), NONE, NONE))
     for name, value in values.items():
         changed[name] = value if name == "replay_of" else lambda value=value: value
     return Facts(device, structs.replace(found.inputs, **changed))
