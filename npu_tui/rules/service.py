@@ -418,7 +418,26 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
         even = ((1 + ratio * each) * facts.figures["tpot_p50"] / then["tpot_p50"] - 1) / each
         more.insert(0, message(f"finding.service.drafts_{'even' if even < 1 else 'never'}", even=even))
     other = ("undrafted", undrafted) if pays else ("drafts", usual)
-    return replace(draft, detail=sentences(draft.detail, *more), instead=other)
+    draft = replace(draft, detail=sentences(draft.detail, *more), instead=other)
+    return replace(draft, title=message("finding.service.drafts_fall", **fall)) if (fall := _fall(facts)) else draft
+
+
+def _fall(facts: ServiceFacts) -> dict[str, float] | None:
+    """Since when far fewer drafts are accepted, and the ratios before and after; None where they always were few."""
+    rows = facts.found.service.spec_decodes
+    mine = np.flatnonzero((rows.draft_tokens > 0) & (rows.accepted_tokens >= 0) & (rows.start != UNKNOWN))
+    drafted, taken = (np.cumsum(of[mine]).astype(float) for of in (rows.draft_tokens, rows.accepted_tokens))
+    if len(mine) < 2 * _TELLING:
+        return None
+    cuts = np.arange(_TELLING, len(mine) - _TELLING)  # rows are by time
+    rest = drafted[-1] - drafted[cuts - 1]
+    early, late = taken[cuts - 1] / drafted[cuts - 1], (taken[-1] - taken[cuts - 1]) / rest
+    best = int(np.argmax((early - late) ** 2 * drafted[cuts - 1] * rest))
+    before, after = float(early[best]), float(late[best])
+    if before - after < facts.limits[HIT_FALL] or before < facts.limits[ACCEPTED]:
+        return None
+    since = int(rows.start[mine[cuts[best]]] - facts.found.steps.opened.min())
+    return {"before": before, "after": after, "since": since}
 
 
 def _slow_drafts(facts: ServiceFacts, ratio: float) -> Cause | None:
@@ -474,7 +493,7 @@ def _rule(
 SERVICE_RULES = (
     _rule("SERVICE.KV", "kv_block_shortage", kv, SHARE, TAIL_SHARE,
           advice=("SERVICE.KV", "service_lost", "service_reserved", "service_answers", "service_head", "service_kept",
-                  "service_size")),
+                  "service_size", "service_turns")),
     _rule(
         "SERVICE.QUEUE", "request_wait_latency", queue, SHARE, TAIL_SHARE,
         advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order",
@@ -487,7 +506,8 @@ SERVICE_RULES = (
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
         advice=("service_chunks", "service_apart"),
     ),
-    _rule("SERVICE.RANK", "dp_load_imbalance", rank, SLOWER, RANK_LOAD, advice=("service_device", "service_routing")),
+    _rule("SERVICE.RANK", "dp_load_imbalance", rank, SLOWER, RANK_LOAD,
+          advice=("service_device", "service_routing", "service_joins")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
         _steady(scheduler, Cycle.schedule), SHARE, advice=("SERVICE.SCHEDULER", "service_scheduler_waiting"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE, Threshold
+from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE, UNSEEN, Threshold
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
@@ -83,17 +83,38 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
         "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest, "metric": facts.called(metric),
     }  # fmt: skip
     detail = "rank_load" if tokens is loads[0] else "rank_answers"
+    title, advice = f"rank_{by}", "service_routing"
+    if by == "count" and (late := _joins_late(facts, engines)):
+        title, detail, advice = "rank_joins", "rank_joins_detail", "service_joins"
+        words |= {"late": _engine_title(found.engines[late[0]]), "since": late[1], "before": late[2]}
     return draft_of(
-        1 - 1 / slowest, f"rank_{by}", detail, words, _engine_of(facts, engines[worst], 1 - 1 / slowest),
+        1 - 1 / slowest, title, detail, words, _engine_of(facts, engines[worst], 1 - 1 / slowest),
         np.where(steps.engine == engines[worst], steps.size, 0),
-        partial(evenly if by == "count" else _by_tokens, engines=np.array(engines)), "service_routing",
+        partial(evenly if by == "count" else _by_tokens, engines=np.array(engines)), advice,
     )  # fmt: skip
+
+
+def _joins_late(facts: ServiceFacts, engines: list[int]) -> tuple[int, int, int] | None:
+    """The one of ``engines`` that gets its first request later than chance explains, how much later, after how many.
+
+    Of so many requests it would have had one.
+    """
+    lat, rids = facts.latencies, facts.ttft.rids
+    start, of = lat.start[rids], lat.engine[rids]
+    first = np.array([int(start[of == number].min(initial=np.iinfo(np.int64).max)) for number in engines])
+    late, before = int(np.argmax(first)), int(np.count_nonzero(start < first.max()))
+    if (1 - 1 / len(engines)) ** before > UNSEEN or not (of == engines[late]).any():
+        return None
+    return engines[late], int(first.max() - start.min()), before
+
+
+_ROUTING = ("service_routing",), ("service_joins",)
 
 
 def routed(facts: ServiceFacts) -> float:
     """The share of TTFT or TPOT that other routing saves where one of several engines is given too much, else 0."""
     found = rank(facts)
-    if isinstance(found, Cause) and found.remedy is not None and found.advice == ("service_routing",):
+    if isinstance(found, Cause) and found.remedy is not None and found.advice in _ROUTING:
         return facts.gives(found.remedy)
     return 0.0
 

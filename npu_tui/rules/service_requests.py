@@ -384,6 +384,8 @@ def kv(facts: ServiceFacts) -> Cause | None:
     }  # fmt: skip
     usual = "first" if max(first) >= max(tokens) else "tokens"
     usual = "swaps" if usual == "first" and taken.get("swapped", 0) > taken.get("preempted", 0) else usual
+    if (turns := _in_turns(facts, words)) is not None:
+        return turns
     kind, remedy, more = _of_blocks(facts, any(lost)) or (usual, _more_blocks, {})
     words |= more
     return Cause(
@@ -397,6 +399,26 @@ def kv(facts: ServiceFacts) -> Cause | None:
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         remedy, ("SERVICE.KV" if remedy is _more_blocks else f"service_{kind}",),
         instead=("blocks", _more_blocks) if kind in ("answers", "head") else _quick_swaps(facts) if taken else None,
+    )  # fmt: skip
+
+
+def _in_turns(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:
+    """Requests that run miss steps though blocks are free: no pass decodes more than so many of them."""
+    found, steps = facts.found, facts.found.steps
+    missed = np.unique(found.pair_step[found.pair_swapped])
+    decodes = np.bincount(found.pair_step[~found.pair_prompt], minlength=len(steps))
+    most, free = int(decodes.max(initial=0)), steps.free[steps.free != UNKNOWN]
+    blocks = max(facts.found.room.total, default=0)
+    crowded = found.seated > most
+    if not len(missed) or (len(free) and int(free.min()) < NOTABLE * blocks):
+        return None
+    if crowded.sum() < SOME or (decodes[crowded] == most).mean() < NEARLY_ALL:
+        return None
+    words = words | {"most": most, "seated": int(found.seated.max()), "crowded": int(crowded.sum()),
+                     "steps": len(steps), "least": int(free.min()) if len(free) else None}  # fmt: skip
+    return draft_of(
+        words["share"], "turns", "turns_detail", words, facts.cost(TPOT.preempted),
+        np.where(crowded, steps.size, 0), None, "service_turns",
     )  # fmt: skip
 
 

@@ -122,3 +122,34 @@ def test_a_process_that_answers_nothing_while_steps_end_stands_still(tmp_path: P
     )
     assert stops([]) is None
     assert stops([at for at in range(len(ends)) if at % 5]) is None
+
+
+def test_an_engine_that_joins_late_is_told(tmp_path: Path) -> None:
+    """The first 101 requests go to one of two engines, then each takes every other one."""
+    service = Service(requests=300, gap=70 * MS, max_seqs=12, shares=(1, 1), speed=(100, 100), joins=101)
+    first = _first(written(service, tmp_path / "late"))
+    assert first.title.code == "finding.service.rank_joins"
+    assert "101 requests come to others before" in words(first.detail)
+
+
+def test_requests_that_decode_in_turns_have_their_blocks(tmp_path: Path) -> None:
+    """A pass computes fewer than run, though blocks are free: nothing says that they lose any."""
+    said = judge(timeline(read_service(written(Service(requests=200, gap=160 * MS, turns=9), tmp_path))))
+    first = next(one for one in said.findings.findings if one.title.code == "finding.service.turns")
+    assert "No pass decodes more than 9 requests" in words(first.title)
+    assert "swapped" not in words(first.detail)
+
+
+def test_drafts_that_are_accepted_no_more_are_told_with_the_moment(tmp_path: Path) -> None:
+    """The first half of the steps has all of its drafts accepted, the others hardly any; else there is no moment."""
+    path = written(Service(requests=120, drafts=3, accepted=100), tmp_path) / "spec_decode.csv"
+    assert _first(tmp_path).title.code == "finding.service.drafts"
+    rows = list(csv.DictReader(path.open(newline="")))
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        few = rows[: len(rows) // 4]
+        writer.writerows([row | {"accepted_tokens": row["spec_tokens"]} for row in few] + rows[len(few) :])
+    first = _first(tmp_path)
+    assert first.title.code == "finding.service.drafts_fall"
+    assert first.title.args["before"] > 0.9
