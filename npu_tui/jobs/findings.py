@@ -19,9 +19,8 @@ from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, slow_in, stands_still
-from npu_tui.jobs.rings import in_less, ring_findings, spread_findings
+from npu_tui.jobs.rings import in_less, late_roots, ring_findings, root_of, rooted, spread_findings
 from npu_tui.jobs.roles import role_findings
-from npu_tui.jobs.roots import late_roots, root_of, rooted
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, sentences, severity_of
 from npu_tui.strings import words

@@ -40,7 +40,15 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.cpu import stops, thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.functions import by_function, waited_before
+from npu_tui.rules.functions import (
+    by_function,
+    in_one_stretch,
+    read_before,
+    right_before,
+    sent_after,
+    waited_before,
+    whole_stretches,
+)
 from npu_tui.rules.inputs import (
     GARBAGE_COLLECTION,
     NOTHING,
@@ -67,7 +75,6 @@ from npu_tui.rules.rule import (
     severity_of,
 )
 from npu_tui.rules.told_path import owner_text, path_owners, short_call
-from npu_tui.rules.whole_work import in_one_stretch, read_before, right_before, sent_after, whole_stretches
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import FRAME, phase_of
 from npu_tui.trace.intervals import covered_within, touches, union

@@ -40,7 +40,7 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
-from npu_tui.rules.service_host import shared, stops
+from npu_tui.rules.service_host import copies, shared, stops
 from npu_tui.rules.service_parts import (
     FEWEST_REQUESTS,
     as_usual,
@@ -52,7 +52,6 @@ from npu_tui.rules.service_parts import (
     scheduler,
     transfer,
 )
-from npu_tui.rules.service_ranges import copies
 from npu_tui.rules.service_repeats import repeats
 from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue
 from npu_tui.rules.service_waits import wait

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE, UNSEEN, Threshold
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
+from npu_tui.analysis.service_host import Named, named_in
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
 from npu_tui.analysis.service_timeline import Stalls
-from npu_tui.analysis.service_within import Named, named_in
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools

@@ -27,11 +27,10 @@ from npu_tui.analysis.service_cost import (
     sampling_of,
     slower_since,
 )
-from npu_tui.analysis.service_host import Stops, stops_of
+from npu_tui.analysis.service_host import Stops, freed, stops_of, taken_out
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
-from npu_tui.analysis.service_within import freed, taken_out
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
 from npu_tui.trace.arrays import I64

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, NOTABLE
 from npu_tui.analysis.service_cost import given_before, line_of
+from npu_tui.analysis.service_host import named_in, of_range, parts_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_steps import ROUNDING, Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
-from npu_tui.analysis.service_within import named_in, of_range, parts_of
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_engines import SHORT, beside_others
 from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of

@@ -23,10 +23,10 @@ from npu_tui.analysis.limits import (
 )
 from npu_tui.analysis.service_blocks import MANY, following_of
 from npu_tui.analysis.service_cost import Cost
+from npu_tui.analysis.service_host import of_range
 from npu_tui.analysis.service_model import ServiceModel, twice, with_engines
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
-from npu_tui.analysis.service_within import of_range
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, Cause, Remedy, ServiceFacts, draft_of, known
 from npu_tui.rules.service_repeats import without

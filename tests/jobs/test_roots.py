@@ -11,7 +11,7 @@ from npu_tui.analysis.experts import Pace
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy, RankFinding, RankProfile, RecordedCall, StepTime
-from npu_tui.jobs.roots import root_of
+from npu_tui.jobs.rings import root_of
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 
