@@ -135,7 +135,7 @@ def film_session(before: Session, index: int, film: Film) -> Session:
     """The session that shows ``film``, of profile number ``index`` of the session ``before``."""
     scene = film_scene(film)
     if index in before.findings:
-        scene.findings[RECORDED] = before.scene.findings[index]
+        scene.findings[RECORDED], scene.events[RECORDED] = before.scene.findings[index], before.scene.events[index]
     known = {RECORDED: before.findings[index]} if index in before.findings else {}
     paths = {RECORDED: before.paths.get(index, []), PLAYED: [film.path] if film.path is not None else []}
     return Session([*film.runs, *film.played], scene, known, paths, film=film)

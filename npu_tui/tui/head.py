@@ -278,6 +278,7 @@ def examined(session: Session) -> Iterator[tuple[int, HeadTimes | Findings | lis
         try:
             with kept():
                 findings = profile.part(WHOLE_TRACE).findings
+                _ = profile.event_pairs  # which a selected wait or record shows at once
         except InputError as error:
             findings = Findings((), (), (words(error.message),))
         yield index, findings

@@ -209,7 +209,7 @@ class Session(Struct):
         """Take the findings of profile number ``index``; those that shorten the step are marked on its timeline."""
         from npu_tui.profile.scene import finding_marks
 
-        self.findings[index] = found
+        self.findings[index], self.scene.events[index] = found, self.profiles[index].event_pairs
         if self.picture is None:  # in a comparison the changes are marked
             self.scene.findings[index] = finding_marks(found.findings)
 

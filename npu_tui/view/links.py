@@ -279,6 +279,19 @@ def selection_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, ar
     return lines
 
 
+def event_lines(trace: Trace, number: int, events: tuple[I64, I64], item: int, area: LaneArea) -> Lines:
+    """The lines from the record to the wait for it, of a selected slice ``item`` that is one of both in ``events``:
+    from end to end, as the wait is over once the record has run.
+    """
+    waits, records = events
+    slices, pair = trace.slices, np.flatnonzero((waits == item) | (records == item))[:_OF_SELECTION]
+    both, count = np.concatenate((records[pair], waits[pair])), len(pair)
+    lane, depth = slices.lane[both].astype(np.int64), slices.depth[both].astype(np.int64)
+    x0, y0, x1, y1 = _placed(number, lane, depth, slices.end[both], area)
+    ink, order = np.full(count, Ink.LINK_SELECTED, np.uint8), np.full(count, _ON_TOP + 1)
+    return Lines(x0, y0, x1, y1, ink, np.zeros(count, np.bool_), order, np.ones(count, np.bool_))
+
+
 def path_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
     """The lines of the links in view that a critical path takes, ``link`` by target: bright and over all others."""
     target = trace.links.target_time[link]
@@ -332,7 +345,7 @@ def _sampled_links(index: LinkIndex, viewport: Viewport) -> I64:
 
 
 def _link_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
-    links, slices, view = trace.links, trace.slices, area.viewport
+    links, slices = trace.links, trace.slices
     # Both ends of all links at once: the sources, then the targets.
     item = np.concatenate((links.source_slice[link], links.target_slice[link]))
     time = np.concatenate((links.source_time[link], links.target_time[link]))
@@ -340,10 +353,6 @@ def _link_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: 
     depth = np.zeros(len(item), np.int64)
     bound = np.flatnonzero(item >= 0)
     lane[bound], depth[bound] = slices.lane[item[bound]], slices.depth[item[bound]]
-    row0, row1 = np.split(area.places.rows(number, lane, depth), 2)
-    # Relative to the left edge before the conversion to floats: exact near the screen, and no overflow.
-    start, over = divmod(view.first * view.span, view.width)
-    x0, x1 = np.split(((time - (view.origin + start)).astype(np.float64) * view.width - over) / view.span, 2)
     shape, starved = marks.shape[link], marks.starved[link]
     near = shape == LinkShape.NEAR_VERTICAL
     ink = np.select(
@@ -358,12 +367,22 @@ def _link_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: 
         Ink.LINK,
     )
     order = np.select([starved, near], [3, 2], 1)
+    x0, y0, x1, y1 = _placed(number, lane, depth, time, area)
+    return Lines(x0, y0, x1, y1, ink.astype(np.uint8), near, order.astype(np.int64), np.zeros(len(link), np.bool_))
+
+
+def _placed(number: int, lane: I64, depth: I64, time: I64, area: LaneArea) -> tuple[F64, I64, F64, I64]:
+    """Where lines lie whose ends, first all that they begin at, are at ``time`` ns in ``depth`` of ``lane``."""
+    view = area.viewport
+    row0, row1 = np.split(area.places.rows(number, lane, depth), 2)
+    # Relative to the left edge before the conversion to floats: exact near the screen, and no overflow.
+    start, over = divmod(view.first * view.span, view.width)
+    x0, x1 = np.split(((time - (view.origin + start)).astype(np.float64) * view.width - over) / view.span, 2)
     # An end without a row takes the row of the other end, off screen: no line is drawn, only the mark of that end.
     lost0, lost1 = row0 < 0, row1 < 0
     y0 = screen_line(area.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
     y1 = screen_line(area.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
-    x0, x1 = np.where(lost0, -1.0, x0), np.where(lost1, -1.0, x1)
-    return Lines(x0, y0, x1, y1, ink.astype(np.uint8), near, order.astype(np.int64), np.zeros(len(link), np.bool_))
+    return np.where(lost0, -1.0, x0), y0, np.where(lost1, -1.0, x1), y1
 
 
 NEAR_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH, NEGATIVE_GLYPH = ord("┃"), ord("\\"), ord("╲"), ord("╱")

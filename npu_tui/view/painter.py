@@ -16,7 +16,7 @@ from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, curve_value, draw_curve, ink_of
 from npu_tui.view.grid import SPACE, Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
-from npu_tui.view.links import LaneArea, draw_lines, joined_lines, path_lines, selection_lines, view_lines
+from npu_tui.view.links import LaneArea, draw_lines, event_lines, joined_lines, path_lines, selection_lines, view_lines
 from npu_tui.view.margins import Ticks, busy_text, find_ticks, gutter_width, offset_text, range_columns
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
@@ -316,6 +316,7 @@ class _Drawing(Struct):
             area = LaneArea(self.local[number], self.state, len(self.rows), places)
             trace, classes = self.scene.traces[number], self.scene.link_classes[number]
             parts.append(selection_lines(trace, number, classes, link, area))
+            parts.append(event_lines(trace, number, self.scene.events[number], self.selection.item, area))
         if parts:
             draw_lines(joined_lines(parts), self.lanes, painted)
 

@@ -389,6 +389,8 @@ def letters(index: int) -> str:
 class Scene(Struct):
     """The traces on screen with the classes of their links, their charts, lost time and findings, one entry per trace.
 
+    ``events`` are the waits for events and the records that they wait for, as slices, once somebody has paired them.
+
     Data of a trace is on its own clock. ``offsets`` (ns) lead from the clock of each trace to the scene's; by default
     the first trace has 0 and the others are where they were recorded. ``lengths`` are the ends of their last slices, or
     of their last samples; ``roles`` those of their lanes, ``labels`` their short names. ``pair`` is set if the second
@@ -406,6 +408,7 @@ class Scene(Struct):
     charts: list[list[Chart]] = []
     losses: list[Losses] = []
     findings: list[list[FindingMark]] = []
+    events: list[tuple[I64, I64]] = []
     offsets: list[int] = []
     pair: ComparedPair | None = None
     stacked: bool = False
@@ -429,6 +432,7 @@ class Scene(Struct):
         self.charts = self.charts or [[] for _ in self.traces]
         self.findings = self.findings or [[] for _ in self.traces]
         self.losses = self.losses or [Losses.none() for _ in self.traces]
+        self.events = self.events or [(np.zeros(0, np.int64),) * 2 for _ in self.traces]
         self.lengths = [
             trace.end or (int(trace.counters.time.max()) if len(trace.counters) else 0) for trace in self.traces
         ]

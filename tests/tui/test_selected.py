@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from driving import opened
+from measured import profile_at
 from textual.drivers.headless_driver import HeadlessDriver
 
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, exact_text
 from npu_tui.tui.footer import StatusLine, selection_line
+from npu_tui.tui.session import make_session
 from npu_tui.view.moves import links_of
 from npu_tui.view.scene import Selected
 
@@ -142,3 +146,19 @@ async def test_details_of_a_finding_begin_with_its_stretch_and_stay_open(session
             start, end = session.scene.times(state.selection)
             assert start < state.range[1]
             assert end > state.range[0]
+
+
+async def test_a_line_leads_from_a_record_to_the_wait_for_it():
+    profile = profile_at(Path(__file__).resolve().parents[2] / "fixtures" / "healthy")
+    trace = profile.trace
+    waits, records = profile.event_pairs
+    async with opened(make_session([profile]), (200, 90)) as driver:
+        shown = {row.lane: y for y, row in enumerate(driver.explorer.rows) if row.kind == "slices"}
+        for wait, record in zip(waits.tolist(), records.tolist(), strict=True):
+            assert int(trace.slices.lane[wait]) in shown, "or nothing is tested"
+            for item in (wait, record):
+                driver.explorer.select(Selected(0, item))
+                frame = driver.timeline.painter.compose(driver.explorer.rows, driver.state, 200, 70)
+                rows = [frame.grid.text(frame.lanes_top + shown[int(trace.slices.lane[end])]) for end in (record, wait)]
+                assert "●" in rows[0]
+                assert set("▼▲") & set(rows[1])
