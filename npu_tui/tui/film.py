@@ -5,7 +5,7 @@ The film of a job: the rank that holds up the others and the one that waits long
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from textual.geometry import Size
 from npu_tui.analysis.questions import UnknownChangeError
 from npu_tui.jobs.film import waiting_rank
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.timelines import Timelines
 from npu_tui.load.errors import InputError
 from npu_tui.output.film import (
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
 
 _NAMES = 0.45  # the share of the width that the names of causes take at most
+_LAYERS = 2  # with heads: the hardware, and communication
+_HEAD = 8  # rows above and below the lanes of a film of one cause
 _FIGURES = 11  # cells of a length such as ``155.99 ms``, and of the blanks around it
 
 
@@ -231,7 +234,7 @@ def _job_of(examined: Examined, finding: Finding) -> Job:
     return next((part for part in examined.job.parts if part.role == finding.role), examined.job)
 
 
-def film_without(examined: Examined, number: int) -> JobFilm | str:
+def film_without(examined: Examined, number: int, height: int) -> JobFilm | str:
     """The film of the job without finding ``number``, or why there is none."""
     if not examined.findings:
         return say("ranks.finding.none")
@@ -241,20 +244,24 @@ def film_without(examined: Examined, number: int) -> JobFilm | str:
     if not texts:
         return say("film.job_only")
     name = say("film.rung", number=number + 1, title=words(finding.title))
-    return _film_of(job, finding.ranks, texts, name)
+    return _film_of(job, finding.ranks, texts, name, height - _HEAD)
 
 
-def film_asked(job: Job, texts: Sequence[str]) -> JobFilm | str:
+def film_asked(job: Job, texts: Sequence[str], height: int) -> JobFilm | str:
     """The film of ``job`` with ``texts`` changed, as ``npu-tui whatif`` has them; or why there is none."""
     texts = [text.strip() for text in texts if text.strip()]
     named = [int(word) for text in texts for word in text.split() if word.isdecimal()]
     stages = {profile.rank: job.stage(profile.rank) for profile in job.ranks}
     of_stage = [rank for rank, stage in stages.items() if stage in named and "stage" in texts[0].lower()]
-    return _film_of(job, of_stage or [rank for rank in named if rank in stages] or [*stages], texts, "; ".join(texts))
+    ranks = of_stage or [rank for rank in named if rank in stages] or [*stages]
+    return _film_of(job, ranks, texts, "; ".join(texts), height - _HEAD)
 
 
-def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) -> JobFilm | str:
-    """The film of the first of ``ranks`` that is there and the one that waits longest for it, or gets its messages."""
+def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, room: int) -> JobFilm | str:
+    """The film of the first of ``ranks`` that is there and the one that waits longest for it, or gets its messages.
+
+    Where only calls are known of both, others take the rest of the ``room``, in rows.
+    """
     try:
         answer = job_whatif(job, texts)
     except UnknownChangeError as error:
@@ -269,8 +276,26 @@ def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) ->
     pair = pair_of(texts[0])
     waiting = waiting_rank(job, told[0] if told else -1)
     shown = list(pair or [*told[:1], *([] if waiting is None else [waiting])])
+    if not any(known[rank].has_trace for rank in shown):
+        shown += ranks_below(known, shown, room)
     gone = [rank for rank in shown if known[rank].has_trace and not known[rank].path.exists()]
     if gone:
         return say("ranks.elsewhere", ranks=gone, path=str(known[gone[0]].path))
     paths = tuple(known[rank].path for rank in shown if known[rank].has_trace)
     return JobFilm(paths, partial(job_film_session, job, shown, texts, name))
+
+
+def ranks_below(known: Mapping[int, RankProfile], shown: Sequence[int], room: int) -> list[int]:
+    """Further ranks that fit below ``shown`` into ``room`` rows: with all lanes, or folded as ``shown``."""
+    passes = {rank: profile.passes is not None for rank, profile in known.items()}
+    groups = {rank: {group for group, _, _ in profile.calls.kinds} for rank, profile in known.items()}
+
+    def rows(ranks: Sequence[int], folded: bool) -> int:
+        of_calls = sum(bool(groups[rank]) if folded else len(groups[rank]) for rank in ranks)
+        return 2 * (of_calls + sum(passes[rank] for rank in ranks)) + (0 if folded else _LAYERS)
+
+    folded, found = rows(shown, False) > room, [*shown]
+    for rank in known:
+        if rank not in found and rows([*found, rank], folded) <= room:
+            found.append(rank)
+    return found[len(shown) :]

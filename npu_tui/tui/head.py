@@ -469,11 +469,30 @@ def _headline_rows(session: Session, trace: int, with_shares: bool, width: int) 
         return [_fitted(parts, width)]
     rank = parts[0][0]
     told = f"{rank.plain}{_GAP}{say('header.from_job', title=session.thread)}"
-    lines = wrapped(told, width)
-    lines[_THREAD - 1 :] = [shortened(" ".join(lines[_THREAD - 1 :]), width)] if lines[_THREAD - 1 :] else []
+    lines = wrapped_to_end(told, width, _THREAD)
     rows = [Text(line, no_wrap=True, end="") for line in lines]
     rows[0].stylize(rank.style, 0, len(rank.plain))
     return [*rows[:-1], _fitted(parts[1:], width, rows[-1])]
+
+
+_LAST_PART = re.compile(r"[;；][^;；]*$")
+_PARTS = re.compile(r"[,:](?= )|[，：]")
+
+
+def wrapped_to_end(text: str, width: int, most: int) -> list[str]:
+    """``text`` in at most ``most`` lines of ``width`` cells; of a longer one its last part stays, which tells the gain.
+
+    Parts before it go from the last one on. Where none is left, letters go, and at last the end.
+    """
+    last = found.start() if (found := _LAST_PART.search(text)) is not None else len(text)
+    begun = text[:last]
+    whole = [begun, *(begun[: found.start()] for found in reversed([*_PARTS.finditer(begun)]))]
+    for part in (*whole, *(shortened(begun, cells) for cells in range(cell_count(begun), 0, -1))):
+        lines = wrapped(part + text[last:], width)
+        if len(lines) <= most:
+            return lines
+    lines = wrapped(text, width)
+    return [*lines[: most - 1], shortened(" ".join(lines[most - 1 :]), width)]
 
 
 def _fitted(parts: list[list[Text]], width: int, begun: Text | None = None) -> Text:

@@ -161,7 +161,7 @@ class JobScreen(PanelScreen[JobMap]):
         if self.is_attached:
             self._begin()
             self.app.call_after_refresh(settle)  # the columns of the job stay
-            if self._owes_film and (whole or examined.findings):
+            if self._owes_film and whole:
                 asked, self._owes_film = self.is_current, False
                 if asked:
                     self.run_command("film")
@@ -342,13 +342,14 @@ class JobScreen(PanelScreen[JobMap]):
         Where none was chosen, the first that has a film.
         """
         view, row = self.overview, self.panel.row_at_cursor()
-        if not self.is_whole and not view.whole.findings:
+        if not self.is_whole:  # what is not read yet may change the findings and their figures
             self._owes_film = True
             return say("film.then")
         number = row.finding if isinstance(row, JobRow) else None
         if not number and view.finding < 0 and not self.panel.has_focus_within:
             number = first_with_film(view.whole)
-        return self._play(film_without(view.whole, max(view.finding, 0) if number is None else number))
+        number = max(view.finding, 0) if number is None else number
+        return self._play(film_without(view.whole, number, self.app.size.height))
 
     def _play(self, film: JobFilm | str) -> str | None:
         """Load the timelines of ``film``, or say why there is none."""
@@ -502,7 +503,7 @@ class JobScreen(PanelScreen[JobMap]):
             return self._show_scope(view.scope_of_host(text))
         word, _, rest = text.partition(" ")
         if view is not None and word.lower() == "whatif" and rest.strip():
-            return self._play(film_asked(view.job, rest.split(";"))) or ""
+            return self._play(film_asked(view.job, rest.split(";"), self.app.size.height)) or ""
         if (order := self.orders().get(word.lower())) is not None and rest.strip():
             order(rest.strip())
             return ""

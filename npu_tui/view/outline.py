@@ -36,6 +36,7 @@ def with_cpus(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenRow
 
 
 LeafRows = Callable[[int, tuple[int, ...]], Rows]
+IsShown = Callable[[ScreenRow], bool]
 """Returns the folded row of some lanes of a trace."""
 
 
@@ -318,15 +319,17 @@ def _planes(trace: Trace, lane: Lane) -> list[int]:
     return planes
 
 
-def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows) -> None:
+def fold_to_fit(
+    scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows, is_shown: IsShown = lambda row: True
+) -> None:
     """Fold the deepest lanes, then layers, until everything but counters fits into ``height`` rows.
 
     Host layers fold before device layers, further devices before the first one, in all traces alike. If rows are left,
-    stacked areas grow, then deep lanes and counter layers open as far as they fit.
+    stacked areas grow, then deep lanes and counter layers open as far as they fit. Only what ``is_shown`` counts.
     """
-    fits = len([row for row in outline(scene, folds, leaf_rows, heads) if row.series < 0]) < height
+    fits = len([row for row in outline(scene, folds, leaf_rows, heads) if row.series < 0 and is_shown(row)]) < height
     if not fits:
-        _fold_lanes(scene, folds, height, heads, leaf_rows)
+        _fold_lanes(scene, folds, height, heads, leaf_rows, is_shown)
     areas = sum(chart.kind == "stack" for charts in scene.charts for chart in charts)
     if areas:
         spare = height - len(outline(scene, folds, leaf_rows, heads))
@@ -335,12 +338,12 @@ def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
         _open_what_fits(scene, folds, height - len(outline(scene, folds, leaf_rows, heads)))
 
 
-def _fold_lanes(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows) -> None:
+def _fold_lanes(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows, is_shown: IsShown) -> None:
     """Fold lanes, then layers, until everything but counters fits."""
 
     def missing() -> int:
         rows = outline(scene, folds, leaf_rows, heads)
-        return len([row for row in rows if row.series < 0]) - height
+        return len([row for row in rows if row.series < 0 and is_shown(row)]) - height
 
     over = missing()
     deepest = sorted(

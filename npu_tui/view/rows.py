@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from npu_tui.view.outline import (
     workers_of,
 )  # fmt: skip
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
-from npu_tui.view.stacked import SharedLanes, Twins, paired_rows, stacked_rows
+from npu_tui.view.stacked import SharedLanes, Twins, is_stacked_row, paired_rows, stacked_rows
 from npu_tui.view.viewport import Viewport
 
 _MARGIN = 2  # rows kept visible above and below the cursor's row
@@ -113,7 +114,8 @@ class RowList:
         keep = self.focused
         if self._own_folds:
             self.folds = default_folds(self._scene)
-            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._uncut_rows)
+            shown = partial(is_stacked_row, self._shared) if self._shared is not None else lambda row: True
+            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._uncut_rows, shown)
         self._rebuild(keep)
 
     def toggle_fold(self) -> bool:

@@ -171,6 +171,10 @@ class SharedLanes:
                 for number, chart in enumerate(scene.charts[index])
             ]
             self._place(known, index, "chart", charts)
+        self._first: dict[int, int] = {}
+        for (index, kind, _), home in self._homes.items():
+            if kind == "layer":
+                self._first.setdefault(home, index)
         self._keys: dict[int, list[LaneKey]] = {
             index: [
                 *((index, lane.layer, lane.index, -1, -1) for lane in trace.lanes),
@@ -203,6 +207,10 @@ class SharedLanes:
         parts = (("layer", layer), ("lane", lane), ("series", series), ("chart", chart))
         numbers = [self._homes.get((trace, kind, number), -1) for kind, number in parts]
         return numbers[0], numbers[1], numbers[2], numbers[3]
+
+    def is_first(self, row: ScreenRow) -> bool:
+        """Whether no earlier trace has the layer of ``row``."""
+        return self._first[self._homes[row.trace, "layer", row.layer]] == row.trace
 
     def mirror(self, folds: Folds, trace: int) -> None:
         """Fold, pin and hide in all other traces what is folded, pinned and hidden in ``trace``."""
@@ -241,6 +249,11 @@ class SharedLanes:
 def _block_key(row: ScreenRow) -> tuple[LaneKey, bool, str]:
     """The key that the rows of one lane, curve, chart or head share."""
     return lane_key(row), row.pinned, row.kind if row.kind in ("layer", "hidden") else ""
+
+
+def is_stacked_row(shared: SharedLanes, row: ScreenRow) -> bool:
+    """Whether ``stacked_rows`` keeps ``row``: no head of a trace, nor of a layer that an earlier trace has."""
+    return row.kind != "trace" and (row.kind != "layer" or row.rows is not None or shared.is_first(row))
 
 
 def stacked_rows(shared: SharedLanes, rows: list[ScreenRow], above: int = 0) -> list[ScreenRow]:

@@ -12,6 +12,8 @@ from measured import session_of
 
 from npu_tui.load.load import load
 from npu_tui.strings import say, speaking
+from npu_tui.trace.text import cell_count
+from npu_tui.tui.head import wrapped_to_end
 from npu_tui.tui.terminal.frames import ALERT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,3 +77,18 @@ async def test_where_only_one_share_has_room_it_is_the_largest():
             largest = max(parts, key=lambda name: parts[name])
             assert largest != "free"
             assert say(f"header.{largest}", share=f"{overlap.ratio(parts[largest]):.1%}") in driver.rows()[0]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("width", [38, 78, 118])
+def test_a_sentence_that_is_too_long_keeps_what_it_gains(language: str, width: int) -> None:
+    facts = {"stage": 1, "ranks": "2, 3", "time": 238_000_000, "less": 167_100_000, "gain": 31_030_000, "share": 0.038}
+    with speaking(language):
+        said = say("job.passes.title", **facts, of=say("finding.unit.step"))
+        lines = wrapped_to_end(said, width, 2)
+        gain = re.split("[;；]", said)[-1].replace(" ", "")
+    assert len(lines) <= 2
+    assert all(cell_count(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "").endswith(gain)
+    assert "31.03" in gain
+    assert "…" not in "".join(lines) or width == 38

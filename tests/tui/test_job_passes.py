@@ -17,14 +17,17 @@ from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.film import first_with_film
+from npu_tui.tui.film import first_with_film, ranks_below
 from npu_tui.tui.job_map import natural_lines, parts_rows
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.ranks import ranks_session
+from npu_tui.tui.session import make_session
 from npu_tui.view.grid import Grid
+from npu_tui.view.outline import default_folds, outline
 from npu_tui.view.palette import PALETTES, Ink, Palette
 from npu_tui.view.passes import DrawnStage, PassBar, PassesPicture, bar_room, draw_passes
+from npu_tui.view.stacked import SharedLanes, is_stacked_row, stacked_rows
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +188,27 @@ async def test_a_table_of_one_row_has_all_its_lines_for_it(slow: Examined):
         table = screen.panel.table
         assert table.row_count == 1
         assert table.rows_taken == table.size.height < table.rows_wanted(100)
+
+
+def test_ranks_of_which_only_calls_are_known_fill_the_rows_of_a_film(slow: Examined):
+    known = {profile.rank: profile for profile in slow.job.ranks}
+    lanes = {rank: len({group for group, _, _ in profile.calls.kinds}) for rank, profile in known.items()}
+    assert ranks_below(known, [2, 0], 0) == []
+    assert ranks_below(known, [2, 0], 1_000) == [1, 3]
+    assert min(lanes.values()) > 0
+    passes = {rank: profile.passes is not None for rank, profile in known.items()}
+    three = 2 * sum(lanes[rank] + passes[rank] for rank in (2, 0, 1)) + 2  # with a head of each of both layers
+    assert ranks_below(known, [2, 0], three) == [1]
+
+
+@pytest.mark.parametrize("heads", [True, False])
+def test_rows_are_counted_as_they_are_stacked(slow: Examined, heads: bool):
+    """Else lanes fold though there is room for them: heads of traces and of shared layers take none."""
+    sources = find_sources(slow.job.path)[:2]
+    scene = make_session([Profile(load(source), source) for source in sources]).scene
+    scene.stacked = True
+    shared = SharedLanes(scene)
+    rows = outline(scene, default_folds(scene), lambda trace, lanes: scene.traces[trace].rows, heads)
+    stacked = stacked_rows(shared, rows)
+    assert sum(is_stacked_row(shared, row) for row in rows) == len(stacked)
+    assert (len(stacked) < len(rows)) == heads
