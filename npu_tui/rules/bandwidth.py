@@ -19,7 +19,7 @@ from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
 from npu_tui.rules.cores import KERNEL_SHARE, MTE2_CUBE, MTE2_VECTOR, VECTOR_KINDS, on_few_cores, reading
-from npu_tui.rules.facts import CUBE, Facts
+from npu_tui.rules.facts import CUBE, MOVES, Facts
 from npu_tui.rules.kernels import cheaper_kernels, kernels_of_a_kind, longest_kernels, most_time
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.rules.sequences import ELEMENTWISE
@@ -62,9 +62,12 @@ def cache(facts: Facts) -> Draft | None:
     )
 
 
+def _moves(kind: str) -> bool:
+    """Whether kernels of a type move or fill tensors, as parts of what a model computes need to."""
+    return MOVES.search(kind) is not None or kind in ("MemSet", "ZerosLike")
+
+
 _CONVERSIONS = ("transdata", "transpose", "asstrided", "viewcopy")
-_MOVES = re.compile(r"concat|pack|slice|split|tensormove|memset|zeroslike", re.IGNORECASE)
-"""Kernels that only move data, as parts of what a model computes need to."""
 
 
 def formats(facts: Facts) -> tuple[Draft, ...]:
@@ -172,7 +175,7 @@ def _loss_in_32_bits(facts: Facts, converting: Bools) -> tuple[Bools, Bools]:
     )
     read &= made - {None}
     logits = table.shapes.where(lambda text: _row_and_size(text) in read)
-    copies = converting | table.type.where(lambda kind: _MOVES.search(kind) is not None)
+    copies = converting | table.type.where(_moves)
     kinds = table.details.get("output_types")
     made_wide = np.zeros_like(wide) if kinds is None else kinds.where(_is_float)
     steps = wide & logits | made_wide & table.outputs.where(lambda text: _row_and_size(text) in read)
@@ -249,7 +252,7 @@ def _only_moved(facts: Facts, converting: Bools) -> Bools:
     )
     functions = {function: number for number, function in enumerate({(line.file, line.function) for line in lines})}
     function = np.array([functions[line.file, line.function] for line in lines] + [-1], np.int64)[code]
-    moving = converting | table.type.where(lambda kind: _MOVES.search(kind) is not None)
+    moving = converting | table.type.where(_moves)
     others = np.unique(function[~moving])
     moves: Bools = moving & (function >= 0) & ~np.isin(function, others)
     return moves

@@ -20,7 +20,7 @@ from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
-from npu_tui.rules.facts import CUBE, Facts
+from npu_tui.rules.facts import CUBE, MOVES, Facts
 from npu_tui.rules.functions import frames_of, stacks_of_launches, within, without_passes
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.left_out import left_out
@@ -45,15 +45,14 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
 
-COPY = frozenset(
-    ("TransData", "TensorMove", "ViewCopy", "AsStrided", "Slice", "SliceD", "StridedSlice", "StridedSliceD")
-)
 _COPYING = frozenset(
     f"aten::{name}" for name in ("contiguous", "clone", "copy_", "to", "_to_copy", "reshape", "permute", "transpose")
 )
 """Operations of the framework inside which others copy."""
 LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
+_IDLE_KINDS = ("copy", "layout")
+"""Kinds of operators that compute nothing, below."""
 
 UTILIZATION_FINE = Threshold("utilization_fine", 0.8)
 UTILIZATION_POOR = Threshold("utilization_poor", 0.5)
@@ -124,8 +123,6 @@ def computing_is(facts: Facts) -> list[Message]:
 
 
 SHARE_CUBE = Threshold("share_cube", 0.6)
-SHARE_COPY = Threshold("share_copy", 0.3)
-SHARE_LAYOUT = Threshold("share_layout", 0.2)
 SHARE_SOFTMAX = Threshold("share_softmax", 0.15)
 
 
@@ -135,40 +132,53 @@ def op_share(facts: Facts) -> Draft | None:
     total = sum(times.values())
     if not total or len(facts.kernels) < limits[LINKS_FEWEST]:
         return None
+    # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong. What
+    # only moves data computes nothing: it is told by what a step takes for it.
     kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
-        ("copy", limits[SHARE_COPY], lambda name: name in COPY),
-        ("layout", limits[SHARE_LAYOUT], lambda name: bool(LAYOUT.search(name))),
+        ("copy", limits[SEVERITY_MEDIUM], lambda name: bool(MOVES.search(name))),
+        ("layout", limits[SEVERITY_MEDIUM], lambda name: bool(LAYOUT.search(name))),
         ("softmax", limits[SHARE_SOFTMAX], lambda name: bool(SOFTMAX.search(name))),
-        # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
         ("cube", limits[SHARE_CUBE], lambda name: bool(CUBE.search(name))),
     )
     of_kind = [(kind, most, [name for name in times if belongs(name)]) for kind, most, belongs in kinds]
     shares = [(kind, sum(times[name] for name in types) / total, most, types) for kind, most, types in of_kind]
-    exceeding = [row for row in shares if row[1] > row[2]]
+    held = {
+        kind: _share_without(facts, _kernels_of(facts, set(types))) for kind, _, types in of_kind if kind in _IDLE_KINDS
+    }
+    exceeding = [row for row in shares if (held[row[0]] if row[0] in _IDLE_KINDS else row[1]) > row[2]]
     if not exceeding:
         return None
     lines = [
         message(
             "finding.share.part",
-            kind=message(f"finding.share.{kind}"), share=share, most=most,
+            kind=message(f"finding.share.{kind}"), share=share,
             types=[timed(name, times[name]) for name in types[:LISTED]],
         )
-        for kind, share, most, types in exceeding
+        for kind, share, _, types in exceeding
     ]  # fmt: skip
-    moved = {name for kind, _, _, types in exceeding if kind in ("copy", "layout") for name in types}
+    moved = {name for kind, _, _, types in exceeding if kind in _IDLE_KINDS for name in types}
     first, share, most, types = exceeding[0]
     items = _kernels_of(facts, set(types))
     return Draft(
-        "info" if first == "cube" else "medium",
+        "info" if first == "cube" else severity_of(limits, held[first]) if first in _IDLE_KINDS else "medium",
         message("finding.share.title", kind=message(f"finding.share.{first}"), share=share),
         sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
         facts.longest(items, lambda item: message("finding.dominant.place"), 5),
         advise(*(f"share.{kind}" for kind, *_ in exceeding)),
         weight=(share - most) * total,
         shown=facts.span_of(items),
-        removes=facts.span_of(items) if first in ("copy", "layout") else None,  # at best none of them is needed
-        change=Change(tasks=(TaskCut(items),)) if first in ("copy", "layout") else None,
+        confidence="medium",
+        removes=facts.span_of(items) if first in _IDLE_KINDS else None,  # at best none of them is needed
+        change=Change(tasks=(TaskCut(items),)) if first in _IDLE_KINDS else None,
     )
+
+
+def _share_without(facts: Facts, items: I64) -> float:
+    """The part of the judged time that goes with the kernels ``items`` (n,); without a replay, all that they take."""
+    taken = length_of(facts.span_of(items))
+    if facts.share(taken) < facts.limits[SEVERITY_MEDIUM] or facts.replay is None:
+        return facts.share(taken)
+    return facts.share(facts.replay.gain(facts.judged(Change(tasks=(TaskCut(items),)))))
 
 
 def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
@@ -226,7 +236,7 @@ def dominant(facts: Facts) -> Draft | None:
     time, share = times[name], times[name] / total
     items = _kernels_of(facts, {name})
     length = facts.length(items)
-    is_cube, converts = CUBE.search(name) is not None, name in COPY or LAYOUT.search(name) or name == "Cast"
+    is_cube, converts = CUBE.search(name) is not None, MOVES.search(name) or LAYOUT.search(name) or name == "Cast"
     words = {"time": time, "count": len(items), "average": float(length.mean()), "longest": float(length.max())}
     title = message("finding.dominant.title", name=_kind(name), share=share)
     makers = _makers(facts, items)
@@ -462,11 +472,12 @@ RULES: tuple[Rule, ...] = (
         "OP.SHARE",
         cls="compute",
         check=op_share,
-        thresholds=(SHARE_CUBE, SHARE_COPY, SHARE_LAYOUT, SHARE_SOFTMAX, LINKS_FEWEST),
+        thresholds=(SHARE_CUBE, SHARE_SOFTMAX, LINKS_FEWEST, *GRADES),
         advice=("share.copy", "share.layout", "share.softmax", "share.cube"),
         pages=(pages.ADVISOR,),
         sources=("20-step tuning checklist 2-09 to 2-12",),
         reach="place",
+        replayed=True,
         words=("contiguous",),
     ),
     Rule(

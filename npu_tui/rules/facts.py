@@ -32,6 +32,8 @@ from npu_tui.trace.once import of_trace, once
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
 """Types of kernels that multiply matrices."""
+MOVES = re.compile(r"concat|pack|slice|split|tensormove|transdata|viewcopy|asstrided", re.IGNORECASE)
+"""Types of kernels that only move, join, split or convert tensors."""
 
 once_per_device = of_trace
 """Decorates a function of ``Facts`` that several rules call: it runs once for each device."""

@@ -287,6 +287,14 @@ def cloned(job: Training, number: int) -> None:
     job.trace.host("app/ema.py(12): update", begin, job.at - begin, cat="python_function")
 
 
+def flattened(job: Training, number: int) -> None:
+    """Gradients that are joined in one buffer and copied back one by one, on lines that were not recorded."""
+    passes(job, number)
+    job.run("ConcatD", 200, "65536;65536", "131072", op="aten::cat", stack="")
+    for _ in range(4):
+        job.run("TensorMove", 50, "65536", "65536", op="aten::copy_", stack="")
+
+
 def scattered(job: Training, number: int) -> None:
     """An operator that writes at a tenth of the bandwidth that others reach, and hardly computes."""
     passes(job, number)
@@ -506,6 +514,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (looped, "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "Products of one expert after another"),
         (many(0.4), "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "a step makes 8 passes"),
         (indexed, "KERNEL.CORES", 380, "IndexPutV2 runs on 1 core"),
+        (flattened, "OP.SHARE", 400, "Operators that copy, join, split or convert tensors take"),
         (cloned, "OP.NOGRAD", 20 * 100 + 6 * 60, "After the optimizer ema.py:12 in update() updates tensors"),
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast, CrossEntropyLoss and"),

@@ -116,8 +116,8 @@ def test_a_rule_that_asks_for_the_model_of_the_run_says_so() -> None:
             facts = facts_of(job(trouble), setup, replay_of=lambda device, each=each: asking.add(each.id))
             if all(facts.has(needed) for needed in each.inputs):
                 each.check(facts)
-    # An average of the weights with its function: ``cloned`` of test_cheaper; test_second_backward.
-    elsewhere = {"OP.NOGRAD", "OP.BACKWARD"}
+    # ``cloned`` and ``flattened`` of test_cheaper, test_second_backward.
+    elsewhere = {"OP.NOGRAD", "OP.SHARE", "OP.BACKWARD"}
     assert asking | elsewhere == {each.id for each in RULES if each.replayed}
     assert not asking & elsewhere
 
@@ -159,16 +159,6 @@ def test_matrix_work_is_no_reproach(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(draft, Draft)
         assert draft.severity == severity
         assert words(draft.title).startswith(f"{dominant} takes ")
-
-
-def test_op_share_counts_conversions() -> None:
-    facts = facts_of(job("compile"), thresholds=Thresholds(share_copy=0.05))
-    draft = check("OP.SHARE", facts)
-    assert isinstance(draft, Draft)
-    assert draft.severity == "medium"
-    assert "TransData" in words(draft.detail)
-    assert "Launched by aten::" in words(draft.detail)
-    assert check("OP.SHARE", facts_of(job("ai_cpu"))) is None
 
 
 @pytest.mark.parametrize(("dialect", "told"), [(NEWEST, True), (OLDER_CHIP, True), (STARS, False)])
