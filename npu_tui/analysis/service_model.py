@@ -357,6 +357,19 @@ def accepted(growth: float, model: ServiceModel) -> ServiceModel:
     return replace(model, turns=turns, growth=model.turns * model.growth / np.maximum(turns, 1))
 
 
+def fewer_drafts(few: int, count: int, ratio: float, model: ServiceModel) -> ServiceModel:
+    """``model`` with ``few`` drafts a step of ``count``, ``ratio`` of which are accepted: each after those before it.
+
+    All have the same probability.
+    """
+    chances = np.linspace(0.0, 1.0, 1001)
+    powers = chances[:, None] ** np.arange(1, count + 1)
+    chance = float(np.interp(ratio * count, powers.sum(axis=1), chances))
+    growth = 1 + float(np.sum(chance ** np.arange(1, few + 1)))
+    engines = (replace(one, width=min(one.width, few + 1), draft=one.draft * few / count) for one in model.engines)
+    return accepted(growth, replace(model, engines=tuple(engines)))
+
+
 def twice(model: ServiceModel, chosen: Bools | None = None) -> ServiceModel:
     """``model`` with a second one of the engines ``chosen`` (all), which takes every other request of each."""
     count = len(model.engines)

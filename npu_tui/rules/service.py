@@ -14,22 +14,22 @@ from npu_tui.analysis.limits import (
     FAR_LONGER,
     HALF,
     LITTLE,
-    NEARLY_ALL,
     NOTABLE,
     AnyThreshold,
-    Threshold,
 )
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
-from npu_tui.analysis.service_model import ServiceModel, accepted, undrafted, with_engines
+from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_stalls import pieces_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_answers import output, stop
+from npu_tui.rules.service_drafts import ACCEPTED, drafts
 from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
+    HIT_FALL,
     SHARE,
     SLOWER,
     TAIL_SHARE,
@@ -40,13 +40,13 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
+from npu_tui.rules.service_frontend import frontend
 from npu_tui.rules.service_host import copies, shared, stops
 from npu_tui.rules.service_parts import (
     FEWEST_REQUESTS,
     as_usual,
     bubble,
     by_name,
-    frontend,
     part,
     sampling,
     scheduler,
@@ -58,9 +58,6 @@ from npu_tui.rules.service_waits import wait
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
-
-ACCEPTED = Threshold("service_accepted", 0.3)
-HIT_FALL = Threshold("service_hit_fall", 0.2)
 
 _CHUNK = 512  # tokens of a prompt per step, which the advice and its replay ask for
 _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
@@ -393,72 +390,6 @@ def _as_fast(factor: float, model: ServiceModel) -> ServiceModel:
     return replace(model, engines=tuple(engines))
 
 
-def _drafts(facts: ServiceFacts) -> Cause | None:
-    """Few of the drafted tokens are accepted."""
-    rows = facts.found.service.spec_decodes
-    known = (rows.draft_tokens > 0) & (rows.accepted_tokens >= 0)
-    if not known.any():
-        return None
-    ratio = float(rows.accepted_tokens[known].sum() / rows.draft_tokens[known].sum())
-    shares = facts.tpot.share(TPOT.draft)
-    if ratio >= facts.limits[ACCEPTED]:
-        return _slow_drafts(facts, ratio)
-    each = float(rows.draft_tokens[known].mean())
-    words = {"ratio": ratio, "share": shares[0], "per": ratio * each, "usual": NEARLY_ALL,
-             "drafted": round(each)}  # fmt: skip
-    usual = partial(accepted, float(np.sum(NEARLY_ALL ** np.arange(round(each) + 1))))
-    pays = facts.better(facts.figures, facts.after(undrafted)) < facts.limits[SHARE]
-    draft = draft_of(
-        max(*shares, 1 - ratio), "drafts", "drafts_detail", words, facts.cost(TPOT.draft),
-        facts.found.steps.cycle[:, Cycle.draft], usual if pays else undrafted,
-    )  # fmt: skip
-    then, more = facts.after(undrafted), [message("finding.service.drafts_usual", **words)] if pays else []
-    if then is not None and then["tpot_p50"] > 0:  # a step with drafts takes so many times as long as one without
-        even = ((1 + ratio * each) * facts.figures["tpot_p50"] / then["tpot_p50"] - 1) / each
-        more.insert(0, message(f"finding.service.drafts_{'even' if even < 1 else 'never'}", even=even))
-    other = ("undrafted", undrafted) if pays else ("drafts", usual)
-    draft = replace(draft, detail=sentences(draft.detail, *more), instead=other)
-    return replace(draft, title=message("finding.service.drafts_fall", **fall)) if (fall := _fall(facts)) else draft
-
-
-def _fall(facts: ServiceFacts) -> dict[str, float] | None:
-    """Since when far fewer drafts are accepted, and the ratios before and after; None where they always were few."""
-    rows = facts.found.service.spec_decodes
-    mine = np.flatnonzero((rows.draft_tokens > 0) & (rows.accepted_tokens >= 0) & (rows.start != UNKNOWN))
-    drafted, taken = (np.cumsum(of[mine]).astype(float) for of in (rows.draft_tokens, rows.accepted_tokens))
-    if len(mine) < 2 * _TELLING:
-        return None
-    cuts = np.arange(_TELLING, len(mine) - _TELLING)  # rows are by time
-    rest = drafted[-1] - drafted[cuts - 1]
-    early, late = taken[cuts - 1] / drafted[cuts - 1], (taken[-1] - taken[cuts - 1]) / rest
-    best = int(np.argmax((early - late) ** 2 * drafted[cuts - 1] * rest))
-    before, after = float(early[best]), float(late[best])
-    if before - after < facts.limits[HIT_FALL] or before < facts.limits[ACCEPTED]:
-        return None
-    since = int(rows.start[mine[cuts[best]]] - facts.found.steps.opened.min())
-    return {"before": before, "after": after, "since": since}
-
-
-def _slow_drafts(facts: ServiceFacts, ratio: float) -> Cause | None:
-    """Drafts are accepted, yet making them takes long beside the passes that verify them."""
-    cycle = facts.found.steps.cycle[facts.found.serving]
-    time, forward = float(np.median(cycle[:, Cycle.draft])), float(np.median(cycle[:, Cycle.forward]))
-    share, usual = facts.tpot.share(TPOT.draft)[0], NOTABLE * forward
-    remedy = partial(_drafting, usual)
-    if time < 2 * usual or not facts.worth((share, share), remedy):
-        return None
-    words = {"share": share, "ratio": ratio, "time": time, "forward": forward, "usual": usual}
-    draft = draft_of(
-        share, "drafts_slow", "drafts_slow_detail", words, facts.cost(TPOT.draft),
-        facts.found.steps.cycle[:, Cycle.draft], remedy, "service_drafts_slow",
-    )  # fmt: skip
-    return replace(draft, instead=("undrafted", undrafted))
-
-
-def _drafting(usual: float, model: ServiceModel) -> ServiceModel:
-    return replace(model, engines=tuple(replace(one, draft=min(one.draft, usual)) for one in model.engines))
-
-
 def _inputs(facts: ServiceFacts) -> Cause | None:
     """The inputs of steps take long; whether they do by the tokens of prompts, or piece by piece."""
     found, steps = _every_input(facts), facts.found.steps
@@ -530,7 +461,9 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
-        frontend, SHARE, advice=("SERVICE.FRONTEND", "service_accept", "service_tokenizers", "service_media"),
+        frontend, SHARE,
+        advice=("SERVICE.FRONTEND", "service_accept", "service_tokenizers", "service_media", "service_fetch",
+                "service_wait_range", "service_in_flight"),
     ),
     _rule(
         "SERVICE.OUTPUT", "model_pre_post_processing_latency", output, SHARE,
@@ -553,7 +486,7 @@ SERVICE_RULES = (
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,
           advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted")),
-    _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED,
+    _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", drafts, ACCEPTED,
           advice=("SERVICE.DRAFTS", "service_drafts_slow")),
 )  # fmt: skip
 """The rules about a service."""

@@ -254,11 +254,19 @@ def stall(facts: ServiceFacts) -> Cause | None:
         _unstalled, f"service_{advised}",
     )  # fmt: skip
     anew = message("finding.service.stall_again", **words) if words["again"] else ""
-    draft = replace(draft, detail=sentences(draft.detail, more, anew))
+    where = np.bincount(engine, stalls.lasting)
+    one = len(facts.found.engines) > 1 and where.max() >= NEARLY_ALL * where.sum()
+    words |= {
+        "engine": _engine_title(facts.found.engines[int(where.argmax())]),
+        "here": float(where.max() / where.sum()),
+    }
+    told = message("finding.service.stall_on", **words) if one else ""
+    draft = replace(draft, detail=sentences(draft.detail, told, more, anew))
     if kind not in ("stall", "stall_inputs", "stall_schedules") or not named:
         return draft
     words |= {"names": [brief(facts.found.service.text(one.name), SHORT) for one in named]}
-    return _fetched(facts, replace(draft, title=message("finding.service.stall_named", **words)), named)
+    title = message(f"finding.service.stall_{'of' if one else 'named'}", **words)
+    return _fetched(facts, replace(draft, title=title), named)
 
 
 def _fetched(facts: ServiceFacts, draft: Cause, named: list[Named]) -> Cause:

@@ -41,6 +41,7 @@ from npu_tui.trace.service import TOKENIZERS, UNKNOWN
 SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)
 SLOWER = Threshold("service_slower", 1.15)
+HIT_FALL = Threshold("service_hit_fall", 0.2)
 SLOWEST = 20.0
 """The same work takes no engine longer by this factor and more: such times are damaged."""
 Remedy = Callable[[ServiceModel], ServiceModel]

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, NOTABLE
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NOTABLE
 from npu_tui.analysis.service_cost import given_before, line_of
 from npu_tui.analysis.service_host import named_in, of_range, parts_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
-from npu_tui.analysis.service_steps import ROUNDING, Cycle
+from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_engines import SHORT, beside_others
-from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
-from npu_tui.trace.arrays import F64, I64, Bools, summed
+from npu_tui.rules.service_facts import SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN, Transfers
@@ -177,69 +177,6 @@ _every_bubble = part(
 )
 
 
-def frontend(facts: ServiceFacts) -> Cause | None:
-    """Requests are long on their way to the queue: before the tokenizer, waiting for it, or within it.
-
-    What a healthy service has, tokens made at the usual speed, is no cause: a small part does not count by its gain.
-    """
-    found, rids, lat = _every_frontend(facts), facts.ttft.rids, facts.latencies
-    begin, end, of = facts.tokenizing
-    if found is None or found.share < facts.limits[SHARE]:
-        return None
-    if not len(of):
-        return found
-    own, begun = summed(of, end - begin, len(lat.start)), np.full(len(lat.start), UNKNOWN)
-    begun[of[::-1]] = begin[::-1]
-    front = lat.ttft_parts[:, TTFT.frontend]
-    waits, before = np.maximum(front - own, 0), np.where(begun == UNKNOWN, 0, np.clip(begun - lat.start, 0, front))
-    # One thread begins the next one when it ends the last one, give or take what times are rounded by.
-    order = np.argsort(moments := np.append(np.maximum(end - ROUNDING, begin), begin), kind="stable")
-    running, moments = np.cumsum(np.where(order < len(begin), -1, 1)), moments[order]
-    busy = np.flatnonzero(running[:-1] == running.max())  # all threads of the tokenizer
-    full = covered_within(moments[busy], moments[busy + 1], lat.start, np.maximum(begun, lat.start))
-    whole = max(float(front[rids].sum()), 1.0)
-    words = {"own": float(own[rids].mean()), "waits": float(waits[rids].mean()), "share": found.share}
-    detail = sentences(found.detail, message("finding.service.frontend_tokenizer", **words))
-
-    def begun_at_once(model: ServiceModel) -> ServiceModel:
-        return replace(model, front=np.maximum(model.front - before[model.rids], 0))
-
-    if before[rids].sum() >= HALF * whole and np.minimum(full, before)[rids].sum() < HALF * before[rids].sum():
-        title, detail = (message(f"finding.service.{key}", **words) for key in ("accept", "accept_detail"))
-        return replace(found, title=title, detail=detail, remedy=begun_at_once, advice=("service_accept",))
-    if before[rids].sum() >= HALF * whole:  # all threads of it are taken
-        words |= {
-            "threads": int(running.max()),
-            "busy": float((moments[busy + 1] - moments[busy]).sum() / max(int(end.max() - begin.min()), 1)),
-        }
-        title, detail = (message(f"finding.service.{key}", **words) for key in ("tokenizers", "tokenizers_detail"))
-        return replace(found, title=title, detail=detail, remedy=begun_at_once, advice=("service_tokenizers",))
-    each = own / np.maximum(lat.prompt, 1)
-    usual = float(np.quantile(each[rids], _FASTEST)) * np.maximum(lat.prompt, 1)
-    far = (own > FAR_LONGER * usual) & (own > np.median(own[rids]))
-    if (own * far)[rids].sum() >= HALF * max(own[rids].sum(), 1) and own[rids].sum() >= HALF * (
-        whole - full[rids].sum()
-    ):
-
-        def as_fast(model: ServiceModel) -> ServiceModel:
-            return replace(model, front=np.minimum(model.front, usual[model.rids].astype(np.int64)))
-
-        words |= {"count": int(far[rids].sum()), "all": len(rids), "each": float(own[rids][far[rids]].mean())}
-        title, detail = (message(f"finding.service.{key}", **words) for key in ("media", "media_detail"))
-        return replace(found, title=title, detail=detail, remedy=as_fast, advice=("service_media",))
-    if not LITTLE <= own[rids].mean() / max((waits + own)[rids].mean(), 1) <= HALF:
-        return replace(found, detail=detail)
-
-    def at_once(model: ServiceModel) -> ServiceModel:
-        return replace(model, front=np.minimum(model.front, own[model.rids]))
-
-    return replace(found, detail=detail, instead=("tokenizers", at_once))
-
-
-_FASTEST = 0.25  # the quantile of the tokenizer's time per token that is its usual one: most prompts may have images
-
-
-_every_frontend = part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend)
 _any_handover = part(
     "handover", lambda model: replace(model, handover=np.zeros_like(model.handover)), None, TPOT.handover
 )  # fmt: skip

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, HARDLY_ANY, LITTLE, NOTABLE, SOME
@@ -11,9 +14,9 @@ from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_timeline import TTFT
 from npu_tui.rules.service_engines import SHORT
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
-from npu_tui.trace.arrays import summed
+from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import message
-from npu_tui.trace.service import ADAPTERS, GRAMMARS
+from npu_tui.trace.service import ADAPTERS, GRAMMARS, UNKNOWN
 from npu_tui.trace.text import brief
 
 
@@ -78,30 +81,51 @@ def _one_prompt(facts: ServiceFacts, draft: Cause) -> Cause | None:
     return replace(draft, title=told, detail=explained, advice=("service_one_prompt",))
 
 
+class OwnRanges(Struct, frozen=True, eq=False):
+    """The ranges of requests with the code ``name``, and for how long each request (requests,) was in them, ns."""
+
+    name: int
+    time: I64
+
+
+def ranges_within(facts: ServiceFacts, low: I64, high: I64, most: I64, but: Sequence[int] = ()) -> OwnRanges | None:
+    """The kind of ranges of their own that requests are longest in from ``low`` to ``high``, for ``most`` ns each.
+
+    None ``but`` others, nor such that last longer outside of these times.
+    """
+    spans = facts.found.service.spans
+    rows = np.flatnonzero((spans.rid >= 0) & (spans.end > spans.start) & ~np.isin(spans.name, but))
+    rows = rows[(low != UNKNOWN)[spans.rid[rows]]]
+    rid, name = spans.rid[rows].astype(np.int64), spans.name[rows]
+    inside = np.maximum(np.minimum(spans.end[rows], high[rid]) - np.maximum(spans.start[rows], low[rid]), 0)
+    capped = np.minimum(inside, most[rid])
+    lasting = (spans.end - spans.start)[rows]
+    sums, here, whole = (np.bincount(name, time, minlength=1) for time in (capped, inside, lasting))
+    sums = np.where(here >= HALF * whole, sums, 0)
+    usual = int(sums.argmax())
+    if not sums[usual]:
+        return None
+    mine = name == usual
+    return OwnRanges(usual, np.minimum(summed(rid[mine], capped[mine], len(low)), most))
+
+
 def _for_range(facts: ServiceFacts, draft: Cause) -> Cause | None:
     """Those that wait do so while a range of their own is open: what it makes they need first."""
-    found, lat, spans = facts.found, facts.latencies, facts.found.service.spans
-    rows = np.flatnonzero((spans.rid >= 0) & (spans.end > spans.start))
-    rows = rows[lat.first[spans.rid[rows]] >= 0]
-    rid = spans.rid[rows].astype(np.int64)
-    begin = np.maximum(spans.start[rows], lat.arrival[rid])
-    inside = np.maximum(np.minimum(spans.end[rows], found.steps.opened[lat.first[rid]]) - begin, 0)
-    inside = np.minimum(inside, draft.cost[rid])
-    sums = np.bincount(spans.name[rows], inside, minlength=1)
-    usual = int(sums.argmax())
-    mine = (spans.name[rows] == usual) & (inside > 0)
-    if sums[usual] < HALF * max(int(draft.cost.sum()), 1):
+    found, lat = facts.found, facts.latencies
+    low = np.where(lat.first >= 0, lat.arrival, UNKNOWN)
+    own = ranges_within(facts, low, found.steps.opened[lat.first], draft.cost)
+    if own is None or own.time.sum() < HALF * max(int(draft.cost.sum()), 1):
         return None
-    own = summed(rid[mine], inside[mine], len(lat.start))
-    share = facts.ttft.shares(np.minimum(own, lat.ttft_parts.sum(axis=1))[facts.ttft.rids])
+    name, time = found.service.text(own.name), own.time
+    share = facts.ttft.shares(np.minimum(time, lat.ttft_parts.sum(axis=1))[facts.ttft.rids])
     words = {
-        "share": max(share), "name": brief(found.service.text(usual), SHORT), "count": int(np.count_nonzero(own)),
-        "all": len(facts.ttft.rids), "each": float(own[own > 0].mean()), "part": float(sums[usual] / draft.cost.sum()),
+        "share": max(share), "name": brief(name, SHORT), "count": int(np.count_nonzero(time)),
+        "all": len(facts.ttft.rids), "each": float(time[time > 0].mean()), "part": float(time.sum() / draft.cost.sum()),
     }  # fmt: skip
-    grammar = any(word in found.service.text(usual).lower() for word in GRAMMARS)
+    grammar = any(word in name.lower() for word in GRAMMARS)
     told, explained = (message(f"finding.service.{key}", **words) for key in ("wait_range", "wait_range_detail"))
     advice = ("service_grammar",) if grammar else ("service_wait_range",)
-    return replace(draft, title=told, detail=explained, cost=own, advice=advice)
+    return replace(draft, title=told, detail=explained, cost=time, advice=advice)
 
 
 def _for_adapters(facts: ServiceFacts, draft: Cause) -> Cause | None:

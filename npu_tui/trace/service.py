@@ -259,6 +259,8 @@ STORES = ("load_kv",)
 """Words, in lower case, in what ranges are called in which blocks come from a store outside of the engine."""
 GRAMMARS = ("grammar",)
 """Words, in lower case, in what ranges are called in which the grammar of a structured output is compiled."""
+FETCHERS = "fetch", "download"
+"""Words, in lower case, in what ranges are called in which the service gets what a request has the address of."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 

@@ -22,7 +22,7 @@ from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Cost, around_of
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_model import EngineModel, ServiceModel, undrafted, with_engines
+from npu_tui.analysis.service_model import EngineModel, ServiceModel, fewer_drafts, undrafted, with_engines
 from npu_tui.analysis.service_replay import replayed
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
@@ -206,6 +206,15 @@ def test_drafts() -> None:
     served, alone = replayed(model), replayed(undrafted(model))
     assert (served.ttft.tolist(), served.tpot.tolist()) == ([25], [9])
     assert (alone.ttft.tolist(), alone.tpot.tolist()) == ([21], [12])
+
+
+def test_one_draft_of_two() -> None:
+    """Half of two are accepted, each with a chance of 0.618: three steps of 15 give four tokens, after one of 23."""
+    model = replace(
+        model_of([100], [2], [0], replace(ENGINE, width=3, draft=4)), growth=np.full(1, 2.0), answer=np.full(1, 5)
+    )
+    one = replayed(fewer_drafts(1, 2, 0.5, model))
+    assert (one.ttft.tolist(), one.tpot.tolist()) == ([23], [11.25])
 
 
 def test_a_request_that_is_held_back() -> None:

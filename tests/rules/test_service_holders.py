@@ -53,6 +53,11 @@ def mean(service: Service, latency: str) -> float:
             Service(frontend=MS, per_text=240 * US, serial_text=True), {"serial_text": False}, "ttft",
             "wait for the tokenizer, which works on 1 request at a time",
         ),
+        (_short(fetch=1600 * MS), {"fetch": 0}, "ttft", "wait for their fetch_media before they reach the queue"),
+        (
+            _short(in_flight=5, gap=110 * MS), {"in_flight": 0}, "ttft",
+            "No more than 5 requests are let in at a time",
+        ),
         (Service(ahead=200, blocks=100), {"blocks": 2000}, "ttft", "wait for blocks of the KV cache"),
         (
             _short(reserve=4096, blocks=330), {"reserve": 0}, "ttft",
@@ -220,13 +225,26 @@ def test_heaps_of_requests_are_told_where_chance_does_not_explain_them(tmp_path:
     assert told(_short(gap=220 * MS), tmp_path / "chance").findings.findings == ()
 
 
-def test_drafts_that_are_hardly_accepted_have_the_gain_of_good_ones(tmp_path: Path) -> None:
-    """They pay a little, so that dropping them gains nothing: what good ones would give is told."""
-    said = told(_short(drafts=3, accepted=350), tmp_path)
+def test_drafts_that_save_more_than_they_cost_are_no_loss(tmp_path: Path) -> None:
+    """Few are accepted, but they are nearly free: what good ones would give is told as what may be."""
+    said = told(_short(drafts=3, draft=100 * US, accepted=350), tmp_path)
+    assert said.findings.leaders == ()
+    (hint,) = [one for one in said.findings.findings if one.id == "SERVICE.DRAFTS"]
+    assert hint.severity == "info"
+    assert "They save more than they cost" in words(hint.detail)
+
+
+def test_fewer_drafts_are_replayed_where_they_gain_more_than_none(tmp_path: Path) -> None:
+    """Of eight drafts the first ones pay, the others do not: with those a token takes as long as in a simulation."""
+    service = _short(drafts=8, draft=8 * MS, accepted=500)
+    said = told(service, tmp_path)
     first = said.findings.findings[0]
     assert first.id == "SERVICE.DRAFTS"
-    assert first.severity != "info"
-    assert "Without drafts instead" in words(first.detail)
+    few = int(words(first.detail).split("Replayed with ")[1].split(" ")[0])
+    assert 0 < few < 8
+    value = words(first.detail).split("TPOT mean ")[1].split(" → ")[1].split(" ms")[0]
+    simulated_alike = replace(service, drafts=few, draft=few * service.draft // 8)
+    assert float(value) * MS == pytest.approx(mean(simulated_alike, "tpot"), rel=0.1)
 
 
 def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from served import figure, written
@@ -22,6 +23,7 @@ from service import MS, US, Service, Tenant, serve
 from service_causes import TROUBLES
 from service_writer import Folder
 
+from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_cost import lockstep_of
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_stalls import beat_of, held_in, pieces_of
@@ -29,6 +31,8 @@ from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
+from npu_tui.rules.service_engines import stall
+from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_verdict import JudgedService, judge
 from npu_tui.strings import words
 
@@ -147,6 +151,19 @@ def test_waits_for_the_longest_engine_are_neither_stalls_nor_bubbles(tmp_path: P
     inside = lockstep_of(timeline(read_service(folder)))
     assert inside is not None
     assert inside.inside
+
+
+def test_the_engine_that_stands_still_is_named(tmp_path: Path) -> None:
+    """Of two engines only the second one stops: not all requests wait, its own do."""
+    service = replace(TROUBLES["healthy"].service, shares=(1, 1), stall=700 * MS, stall_every=90)
+    found = timeline(read_service(written(service, tmp_path)))
+    both = stall(ServiceFacts(found, Thresholds()))
+    assert both is not None
+    assert "and its requests wait" not in words(both.detail)
+    held = np.where(found.steps.engine[:, None] == 1, found.held, 0)
+    one = stall(ServiceFacts(msgspec.structs.replace(found, held=held), Thresholds()))
+    assert one is not None
+    assert "DP rank 1 has 100% of that time, and its requests wait" in words(one.detail)
 
 
 def test_stalls_by_a_timer_are_told_with_their_period(tmp_path: Path) -> None:
