@@ -18,7 +18,6 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, common, largest, length_of, without
 from npu_tui.rules.late_ranks import (
     LatePeers,
@@ -50,6 +49,7 @@ from npu_tui.rules.rule import (
     Unexplained,
     about,
     advise,
+    cost_of,
     line_of,
     ranked,
     sentences,

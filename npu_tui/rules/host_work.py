@@ -69,6 +69,7 @@ from npu_tui.rules.rule import (
     Rule,
     about,
     advise,
+    cost_of,
     line_of,
     ranked,
     sentences,
@@ -174,15 +175,6 @@ def waiting(facts: Facts) -> Span:
     between = facts.cut((busy[1][:-1], busy[0][1:]))
     behind = NOTHING if facts.replay is None else late_behind_collectives(facts)
     return without(together(before, between, behind, at_the_end(facts)), facts.unasked)
-
-
-def cost_of(facts: Facts, change: Change, removes: Span) -> int:
-    """What the run gains without ``change``, ns over all steps; without a replay how long the device waits for it."""
-    waits = length_of(removes)
-    if facts.replay is None:
-        return waits
-    gain = max(facts.replay.gain(facts.judged(change)), 0)
-    return gain if facts.whole_steps else min(gain, waits)  # what is cut at the edge of a range is gone as a whole
 
 
 def called(

@@ -28,7 +28,6 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.config import COSTLY
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import NOTHING, common, inside, length_of, together
 from npu_tui.rules.rule import (
     GRADES,
@@ -39,7 +38,7 @@ from npu_tui.rules.rule import (
     about,
     line_of,
     most_common,
-    severity_of,
+    priced,
 )
 from npu_tui.rules.told_path import path_owners
 from npu_tui.rules.waits import queued
@@ -60,19 +59,8 @@ def queue(facts: Facts) -> Draft | None:
     change, removes = queued(facts, sync_calls(facts)), common(facts.host_late, facts.on_device(facts.span_of(calls)))
     if there.mean() < HALF or change.is_empty:
         return None
-    cost = cost_of(facts, change, removes)
-    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
-        return None
-    words = {"count": len(calls), "time": int(facts.length(calls).sum()) / facts.count, "unit": facts.unit}
-    words["cost"] = cost / facts.count
-    return Draft(
-        severity_of(facts.limits, facts.share(cost)),
-        *about("queue", **words),
-        facts.longest(calls, lambda item: message("finding.queue.place"), most=5),
-        removes=removes,
-        verdict=message("finding.queue.title", **words),
-        change=change,
-    )
+    time = int(facts.length(calls).sum()) / facts.count
+    return priced(facts, "queue", change, removes, calls, {"count": len(calls), "time": time})
 
 
 CACHE_LIMIT = "ACLNN_CACHE_LIMIT"
@@ -90,19 +78,9 @@ def plans(facts: Facts) -> Draft | None:
     length = facts.length(calls)
     change = facts.without_calls(calls, float(length.min()) * len(calls) / max(int(length.sum()), 1))
     removes = common(facts.host_late, facts.on_device(facts.span_of(calls)))
-    cost = cost_of(facts, change, removes)
-    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
-        return None
-    words = {"set": f"{CACHE_LIMIT}={brief(recorded[CACHE_LIMIT], 40)}", "count": len(calls), "unit": facts.unit}
-    words |= {"cost": cost / facts.count, "middle": float(np.median(length)), "least": int(length.min())}
-    return Draft(
-        severity_of(facts.limits, facts.share(cost)),
-        *about("plans", **words),
-        facts.longest(calls, lambda item: message("finding.plans.place"), most=5),
-        removes=removes,
-        verdict=message("finding.plans.title", **words),
-        change=change,
-    )
+    words: dict[str, object] = {"set": f"{CACHE_LIMIT}={brief(recorded[CACHE_LIMIT], 40)}", "count": len(calls)}
+    words |= {"middle": float(np.median(length)), "least": int(length.min())}
+    return priced(facts, "plans", change, removes, calls, words)
 
 
 def one_core(facts: Facts) -> Draft | None:
@@ -129,19 +107,8 @@ def one_core(facts: Facts) -> Draft | None:
     tids = {trace.lanes[lane].tid for lane in lanes.tolist()}
     change = Change(host=tuple(HostCut(tid, beside) for tid in sorted(tids)))
     removes = common(facts.host_late, facts.on_device(beside))
-    cost = cost_of(facts, change, removes)
-    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
-        return None
-    words = {"time": cost / facts.count, "unit": facts.unit, "moving": moving, "share": share}
-    return Draft(
-        severity_of(facts.limits, facts.share(cost)),
-        *about("core", **words),
-        facts.longest(launching, lambda item: message("finding.core.place")),
-        removes=removes,
-        confidence="medium",
-        verdict=message("finding.core.title", **words),
-        change=change,
-    )
+    words: dict[str, object] = {"moving": moving, "share": share}
+    return priced(facts, "core", change, removes, launching, words, confidence="medium")
 
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")

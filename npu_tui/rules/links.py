@@ -22,11 +22,10 @@ from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened_collectives
 from npu_tui.rules.data import LARGE_BYTES
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, common, length_of
 from npu_tui.rules.late_ranks import moving, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, cost_of, sentences, severity_of
 from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message

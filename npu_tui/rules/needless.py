@@ -19,11 +19,10 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.cores import VECTOR_KINDS
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.kernels import cheaper_kernels
-from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, line_of, ranked, severity_of
+from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, priced, ranked
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.message import Said, message
+from npu_tui.trace.message import message
 from npu_tui.trace.model import FORWARD_BACKWARD
 
 _SORT = re.compile(r"(?:Stable)?Sort(?:V\d|WithIndex)?")
@@ -156,22 +155,11 @@ def second_backward(facts: Facts) -> Draft | None:
     around = Around(trace, again).find(slices.lane[operations], slices.start[operations], slices.end[operations])
     items = kernels[around >= 0]
     change, removes = Change(tasks=(TaskCut(items),)) | facts.without_operations(again), facts.span_of(items)
-    cost = cost_of(facts, change, removes)
-    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
-        return None
     lines = _called_from(facts, again)
-    at: Said = message("finding.dtype.at", line=line_of(lines[0])) if lines else ""
-    words = {"count": len(again), "time": int(facts.length(items).sum()) / facts.count, "unit": facts.unit, "at": at}
-    words["cost"] = cost / facts.count
-    return Draft(
-        severity_of(facts.limits, facts.share(cost)),
-        *about("twice", **words),
-        facts.longest(items, lambda item: message("finding.twice.place"), most=5),
-        removes=removes,
-        verdict=message("finding.twice.title", **words),
-        change=change,
-        code_lines=lines,
-    )
+    words: dict[str, object] = {"at": message("finding.dtype.at", line=line_of(lines[0])) if lines else ""}
+    words["count"] = len(again)
+    words["time"] = int(facts.length(items).sum()) / facts.count
+    return priced(facts, "twice", change, removes, items, words, lines=lines)
 
 
 def _walked_again(facts: Facts) -> I64:

@@ -25,7 +25,6 @@ from npu_tui.rules.cpu import PERIOD_NS, stops
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import (
     change_of,
-    cost_of,
     is_frame,
     reach_of,
     span_of,
@@ -43,6 +42,7 @@ from npu_tui.rules.rule import (
     Rule,
     about,
     advise,
+    cost_of,
     line_of,
     sentences,
     severity_of,

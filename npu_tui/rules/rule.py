@@ -16,8 +16,9 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.limits import Threshold, Thresholds
 from npu_tui.analysis.replay import Change
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import Input, Span
+from npu_tui.rules.inputs import Input, Span, length_of
 from npu_tui.rules.model import Confidence, Evidence, Finding, Kind, Severity
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief, runs
 
@@ -128,6 +129,46 @@ def severity_of(limits: Thresholds | None, share: float) -> Severity:
         return "info"
     high, medium = ((limits or Thresholds())[limit] for limit in (SEVERITY_HIGH, SEVERITY_MEDIUM))
     return "high" if share >= high else "medium" if share >= medium else "low"
+
+
+def cost_of(facts: Facts, change: Change, removes: Span) -> int:
+    """What the run gains without ``change``, ns over all steps; without a replay how long the device waits for it."""
+    waits = length_of(removes)
+    if facts.replay is None:
+        return waits
+    gain = max(facts.replay.gain(facts.judged(change)), 0)
+    return gain if facts.whole_steps else min(gain, waits)  # what is cut at the edge of a range is gone as a whole
+
+
+def priced(
+    facts: Facts,
+    subject: str,
+    change: Change,
+    removes: Span,
+    items: I64,
+    words: dict[str, object],
+    confidence: Confidence = "high",
+    lines: tuple[CodeLine, ...] = (),
+) -> Draft | None:
+    """The draft about ``subject``, its longest ``items`` (n,) as evidence; None if the gain is no reason to tell it.
+
+    Its texts get the ``cost``, ns a ``unit``, besides ``words``.
+    """
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    title, detail = about(subject, cost=cost / facts.count, unit=facts.unit, **words)
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        title,
+        detail,
+        facts.longest(items, lambda item: message(f"finding.{subject}.place"), most=5),
+        removes=removes,
+        confidence=confidence,
+        code_lines=lines,
+        verdict=title,
+        change=change,
+    )
 
 
 def priced_change(kind: Kind, delta: float | None, step: float, title: Message, detail: Said = "") -> Finding:

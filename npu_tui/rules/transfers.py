@@ -22,7 +22,6 @@ from npu_tui.rules import pages
 from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives, small_sums, start_costs
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import CUBE, Facts
-from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import common
 from npu_tui.rules.links import (
     ALIGNMENT_BYTES,
@@ -34,7 +33,19 @@ from npu_tui.rules.links import (
 )
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import backward, gathered_again, is_for, product_before, reduced_again
-from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked, severity_of, timed
+from npu_tui.rules.rule import (
+    GRADES,
+    LISTED,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    about,
+    advise,
+    cost_of,
+    ranked,
+    severity_of,
+    timed,
+)
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

@@ -36,7 +36,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, cost_of, is_frame, span_of, works
+from npu_tui.rules.host_work import change_of, is_frame, span_of, works
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
 from npu_tui.rules.pauses import reads_back
 from npu_tui.rules.rule import (
@@ -47,6 +47,7 @@ from npu_tui.rules.rule import (
     Draft,
     Rule,
     advise,
+    cost_of,
     line_of,
     sentences,
     severity_of,
