@@ -103,7 +103,7 @@ class Cluster(Struct):
 
 
 def read_cluster(folder: Path) -> Cluster:
-    """What the files in ``folder`` tell; those of the database count where both are there."""
+    """What the files in ``folder`` hold; where both are there, those of the database count."""
     cluster = Cluster()
     database = folder / DATABASE
     if database.is_file():
@@ -159,7 +159,7 @@ def _cluster_links(operations: Iterable[Operation]) -> Iterator[ClusterLink]:
 
 
 def _read_step_times(cluster: Cluster, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Steps of ranks; a row of a stage is no more than the largest times of its ranks, and tells which those are."""
+    """Steps of ranks; a row of a stage only has the largest times of its ranks, and names those ranks."""
     stages: set[tuple[int, ...]] = set()
     for step, kind, index, computing, exposed, free, bubble, stage in rows:
         ranks = _ranks_in_text(index)
@@ -232,7 +232,7 @@ def _read_tables(cluster: Cluster, tables: DatabaseTables) -> bool:
 
 
 def _collective_place(cells: dict[str, Any], name: str) -> tuple[str, str, str]:
-    """Step, name and group of a collective of the tables; the name may have the group behind it."""
+    """Step, name and group of a collective of the tables; the group may follow the name."""
     name, _, group = name.partition("@")
     return _text_or_empty(cells.get("step")).removeprefix("step"), name, group or _text_or_empty(cells.get("groupname"))
 

@@ -462,7 +462,7 @@ def find_file(
             return folder / f"{name}{suffix}"
         if newest := max(survey.glob(folder, f"{name}_[0-9]*{suffix}"), default=None):
             return newest
-    if "op_summary" in others:  # renamed, its columns tell it
+    if "op_summary" in others:  # renamed, its columns identify it
         return next((file for file in survey.glob(folder, f"*{suffix}") if is_op_summary(file, survey)), plain)
     return plain
 

@@ -2,8 +2,8 @@
 
 ``companion_schema`` says which tables there are, ``communication`` what the files on collectives hold.
 
-Of a recording of the scheduler (ftrace) it is told where it lies, on which clock, and whose threads are in it: msprof
-writes ``start_info`` {clockMonotonicRaw ns, collectionTimeBegin us}, torch_npu the end of its run by
+For a recording of the scheduler (ftrace): where it lies, which clock it uses and the threads of which processes it has.
+msprof writes ``start_info`` {clockMonotonicRaw ns, collectionTimeBegin us}, torch_npu the end of its run by
 CLOCK_MONOTONIC into ``profiler_info_<rank>.json``; ``pid_mapping.json`` is of MindStudio Insight's recorder.
 """
 
@@ -57,7 +57,7 @@ _LARGE = 32 << 20  # bytes of a table that takes a while to read
 
 STEP_FILE = "step_trace_time.csv"
 STEP_TIMES = {"step": "Step", "computing": "Computing", "exposed": "Communication(Not Overlapped)", "free": "Free"}
-"""What of step_trace_time.csv tells how a step was spent, by the names of its schema."""
+"""The columns of step_trace_time.csv that say how a step was spent, by the names of its schema."""
 
 
 class Companions(Struct, frozen=True, dict=True):
@@ -110,7 +110,7 @@ class Companions(Struct, frozen=True, dict=True):
         return read_operations(self.folder / COMMUNICATION, collectives_in, lambda collective: collective.size)
 
     def matrix(self) -> JsonFile:
-        """What communication_matrix.json tells of every pair of ranks: ``value`` is a list of ``MatrixRow``."""
+        """What communication_matrix.json has of every pair of ranks: ``value`` is a list of ``MatrixRow``."""
         return read_operations(self.folder / MATRIX, matrix_rows_in, lambda _: ROW)
 
     def decoded(self, name: str, decoder: msgspec.json.Decoder[T]) -> T | None:
@@ -169,7 +169,7 @@ class Companions(Struct, frozen=True, dict=True):
 
     @property
     def chip(self) -> str | None:
-        """What the profile calls its device, such as ``Ascend910B3``; text files do not tell."""
+        """What the profile calls its device, such as ``Ascend910B3``; text files do not name it."""
         return None
 
     @property
@@ -188,7 +188,7 @@ class Companions(Struct, frozen=True, dict=True):
 
     @property
     def host_name(self) -> str | None:
-        """The name of the host, where a file tells."""
+        """The name of the host, where a file has it."""
         names = (info.get(key) for info, key in ((self.profiler_info, "host_name"), (self.device_info, "hostname")))
         return next((name for name in names if isinstance(name, str) and name), None)
 
@@ -218,7 +218,7 @@ def large_tables(folder: Path, survey: Survey | None = None) -> list[tuple[str, 
 
 
 def level_in(info: dict[str, Any]) -> int | None:
-    """The level of the profiler that ``info``, a profiler_info file, tells."""
+    """The level of the profiler in ``info``, a profiler_info file."""
     settings: Any = info
     for key in ("config", "experimental_config", "_profiler_level"):
         settings = settings.get(key) if isinstance(settings, dict) else None

@@ -39,9 +39,9 @@ MOST_BYTES = 8 << 30
 VARIABLE = "NPU_TUI_CACHE_MB"
 _SUFFIX, _UNFINISHED = ".columns", ".part"
 _LEFT_FREE = 256 << 20  # bytes of the disk that a copy leaves to other programs
-_STALE_SECONDS = 600.0  # a copy that was begun longer ago is written by nobody any more
+_STALE_SECONDS = 600.0  # a copy begun longer ago is no longer being written
 _NICE = 10
-"""The priority of the thread that writes a copy: while somebody looks at the trace, it takes what they leave."""
+"""The priority of the thread that writes a copy: it leaves the processor to the user who looks at the trace."""
 
 _LAST_WAIT_SECONDS = 0.5  # at exit; a user would notice more, and the copy is made again the next time
 KEEPER = "writes a parsed copy"
@@ -81,7 +81,7 @@ def key_of(source: Source) -> str | None:
 
 
 def _plain_size(file: Path) -> int:
-    """The bytes of a file once it is unpacked, as far as it tells."""
+    """The bytes of a file once it is unpacked, as far as the file says."""
     with open_regular(file) as stream:
         return plain_bytes(stream.fileno())
 
@@ -121,7 +121,7 @@ def _opened(key: str) -> Iterator[int]:
 
     Raises ``OSError`` if there is none.
     """
-    # A FIFO of that name would wait for somebody who writes to it.
+    # A FIFO of that name would block until something writes to it.
     descriptor = os.open(_copy_path(key), os.O_RDONLY | os.O_NONBLOCK)
     try:
         _check_owner(os.stat(directory()), directory())
@@ -288,7 +288,7 @@ class Keeper:
             self._ended.set()
 
     def finish(self, seconds: float = _LAST_WAIT_SECONDS) -> None:
-        """Wait for it a moment, or until Ctrl+C, then give it up; nothing unfinished is left behind."""
+        """Wait for it a moment, or until Ctrl+C, then give it up; no unfinished file stays."""
         with contextlib.suppress(KeyboardInterrupt):
             self._ended.wait(seconds)
         self._stopped.set()

@@ -45,7 +45,7 @@ MOST_FOLDED = 256
 """Lanes that a copy keeps folded at most; the others are short."""
 
 _STEP, _WHOLE, _LEAST = 2048, 1024, 32
-"""Stretches of the opening view and of the whole trace, of which more than a terminal has columns."""
+"""Stretches of the opening view and of the whole trace, more of them than a terminal has columns."""
 
 
 def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
@@ -117,7 +117,7 @@ def deep_lanes(trace: Trace) -> list[Lane]:
 def _stretch_starts(trace: Trace, step: int, whole: int) -> I64:
     """Where the stretches begin, ns: ``step`` of what the opening screen shows, ``whole`` of all; ascending.
 
-    The cursor is in the middle of that screen, and what counts there is told as a number.
+    The cursor is in the middle of that screen, and what counts there is given as a number.
     """
     low, high = 0, trace.end
     steps = [
@@ -290,7 +290,7 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     sketch = sketch_of(trace, go_on)
     if sketch is None:
         return False
-    # Everything that the first picture needs is computed now, so that whoever opens the copy finds it there.
+    # Everything that the first picture needs is computed now, so that the copy has it when it is opened.
     trace.roles = sketch.roles
     with contextlib.suppress(InputError):
         trace.communication, trace.copies = communication_args(trace), copies_of(trace)
@@ -358,9 +358,9 @@ def read_container(
 ) -> Trace:
     """The trace in the file ``descriptor``, or its ``sketch``, whose events lie in ``source``.
 
-    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
-    or was written for another ``key``,
-    ``Cancelled`` if the watcher says to stop, ``OSError`` if the file cannot be read.
+    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file was changed since it was
+    written, or was written for another ``key``, ``Cancelled`` if the watcher says to stop, ``OSError`` if the file
+    cannot be read.
     """
     head = _read_head(descriptor, sketch)
     if head.key != key or len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
@@ -383,7 +383,7 @@ def read_container(
         for file, (size, is_packed) in zip(source.files, head.files, strict=True)
     )
     if source.kind == "database" and rank is None:
-        rank = stored.layers[0].rank if stored.layers else None  # the database itself tells it
+        rank = stored.layers[0].rank if stored.layers else None  # the database itself says which
     if any(lane.rank != rank for lane in stored.lanes[:1]) or any(layer.rank != rank for layer in stored.layers[:1]):
         stored.layers = [replace_fields(layer, rank=rank) for layer in stored.layers]
         stored.lanes = [replace_fields(lane, rank=rank) for lane in stored.lanes]

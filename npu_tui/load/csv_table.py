@@ -142,7 +142,7 @@ def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
 
 
-_MOST_REAL = 1e15  # a size, speed or percentage above that is none; sums and products of those below are finite
+_MOST_REAL = 1e15  # a size, speed or percentage above that is no real one; sums and products of those below are finite
 
 
 def _type_of(kind: Kind) -> Any:
@@ -470,7 +470,7 @@ _TOGETHER = 1 << 19
 def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     """How many requests each of ``texts`` names, null where there is no list, and these one after the other.
 
-    A request has its name, ``rid``, and whole numbers, null where they are not told: ``iter``, ``phase``, ``tokens``.
+    A request has its name, ``rid``, and whole numbers, null where they are missing: ``iter``, ``phase``, ``tokens``.
     """
     import polars as pl
 
@@ -490,7 +490,7 @@ def _requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     if not named.all():
         lists = lists.zip_with(named, texts.set(named, None).str.extract_all(_PLAIN))
     empty = (lists.list.len() > 0).fill_null(True) | texts.is_in(_NOBODY)
-    if not empty.all():  # a list that cannot be read has somebody all the same
+    if not empty.all():  # a list that cannot be read still stands for a request
         lists = lists.zip_with(empty, texts.set(empty, None).str.extract_all("(?s)^."))
     entries = lists.explode(empty_as_null=False, keep_nulls=False)
     rid, *numbers = entries.str.extract_groups(_USUAL).struct.unnest()

@@ -40,7 +40,7 @@ _MINDSPORE = "ascend_mindspore_profiler"
 _LISTED = 4  # tables that a sentence names
 _WORTH_A_THREAD = 8 << 20
 _WORTH_A_PICTURE = 64 << 20
-"""Bytes of a database that takes longer than anybody waits for a first picture."""
+"""Bytes of a database that takes longer to read than a user waits for a first picture."""
 
 _FIRST_ROWS = 20_000  # of each table, for that picture
 
@@ -120,7 +120,7 @@ class _Loading:
         host = read_host(tables, texts, whole, connections, python)
         counting()
         rest = [(host, connections, tasks, collectives)]
-        return lambda: read_links(whole, *rest.pop())  # nobody else keeps them
+        return lambda: read_links(whole, *rest.pop())  # nothing else keeps them
 
     def _shown_first(self, texts: Texts) -> None:
         """The first tasks of the device, before anything is read whole."""

@@ -207,7 +207,7 @@ FRAMES = ";\r\n"
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of SplitMix64 and xxHash: odd, and with bits everywhere
 _PLACE = 0xD6E8FEB86659FD93
 _SPREAD = 0xBF58476D1CE4E5B9
-"""What frames are mixed with; two numbers of 64 bits tell stacks apart."""
+"""What frames are mixed with; two numbers of 64 bits keep stacks apart."""
 
 
 def stack_codes(tables: DatabaseTables, texts: Texts, into: ValueCodes[str]) -> tuple[I64, I32]:
@@ -300,7 +300,7 @@ TABLES = (
     "STEP_TIME",
     "",
 )
-"""The tables whose rows are slices; the last one stands for slices that are computed."""
+"""The tables whose rows are slices; the last one is for slices that are computed."""
 
 ROW_BITS = 56  # the eight above number the table
 ROW = (1 << ROW_BITS) - 1
@@ -353,7 +353,7 @@ _OLDER_SORT = {
 COLLECTIVE = 5500
 """The type of calls of the library of collectives, which is called ``hccl`` or ``communication``."""
 
-_OTHERS = 30  # behind all layers that have an order
+_OTHERS = 30  # after all layers that have an order
 _HOST = 31
 """Stands for no device in a packed process id."""
 

@@ -1,6 +1,6 @@
 """The tables of a database that a text profile keeps in files beside the trace, in the columns of those files.
 
-Kernels, memory and allocations lie in the database of the timeline, steps and what communication.json tells in
+Kernels, memory and allocations lie in the database of the timeline, steps and what communication.json has in
 ``analysis.db``, the groups of ranks in ``META_DATA``. The tables are described at
 https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_1145.html
 """

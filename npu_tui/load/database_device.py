@@ -247,7 +247,7 @@ def _ops(tables: DatabaseTables, tasks: Tasks | None) -> _PlacedRows:
     rows = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "connectionId", "groupName", "deviceId"))
     device = rows["deviceId"]
     if tasks is not None and not tables.has_column("COMMUNICATION_OP", "deviceId"):
-        # Older tables leave the device out: the tasks of a collective, which share its connection, tell.
+        # Older tables leave the device out: the tasks of a collective, which share its connection, have it.
         at = first_places(tasks.all_connection, valid_connections(rows["connectionId"]))
         usual = int(tasks.all_device[0]) if len(tasks.all_device) else 0
         device = np.where(at >= 0, tasks.all_device[at], usual)

@@ -79,7 +79,7 @@ class Database(Struct):
         return self.size < self.header.size
 
     def changed(self) -> bool:
-        """Whether somebody wrote to the file since it was opened."""
+        """Whether the file was written to since it was opened."""
         try:
             return header_of(self.path).changes != self.header.changes or self.path.stat().st_size != self.size
         except (OSError, InputError):
@@ -89,7 +89,7 @@ class Database(Struct):
 def header_of(path: Path) -> Header:
     """The header of the database at ``path``.
 
-    Raises ``InputError`` if it is none, ``OSError`` if it cannot be read.
+    Raises ``InputError`` if it is no database, ``OSError`` if it cannot be read.
     """
     with open_regular(path) as stream:
         head = stream.read(_HEADER)
@@ -109,7 +109,7 @@ def header_of(path: Path) -> Header:
 
 
 _idle: dict[tuple[object, ...], Database] = {}
-"""Databases that stay open with nobody reading them, by what their files are; the one used last is the last."""
+"""Databases that stay open although nothing reads them, by what their files are; the one used last is the last."""
 _MOST_IDLE = 2  # that of a profile, and the ``analysis.db`` beside it
 _keeping = threading.Lock()
 
@@ -141,14 +141,14 @@ def opened(path: Path) -> Iterator[Database]:
 
 
 def _state_of(path: Path) -> tuple[object, ...]:
-    """What tells the database at ``path`` from itself after a change. Raises ``OSError``."""
+    """What differs in the database at ``path`` after a change. Raises ``OSError``."""
     files = [path, *changes_beside(path)]
     told = [os.stat(admitted(file)) for file in files]
     return os.path.abspath(path), *((one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in told)
 
 
 def open_database(path: Path) -> Database:
-    """The database at ``path``; whoever opens it closes its connection.
+    """The database at ``path``; the caller closes its connection.
 
     What a writer left beside it (a write-ahead log, a journal to be rolled back) is taken in from a private copy. A
     database that is locked is read as it lies on disk, and so is one that is cut off, as far as it goes. Raises
@@ -192,7 +192,7 @@ def is_whole(path: Path) -> bool:
 
 
 def changes_beside(path: Path) -> list[Path]:
-    """The files with changes that are not in the database yet. Raises ``OSError`` if nobody may look."""
+    """The files with changes that are not in the database yet. Raises ``OSError`` if that may not be read."""
     files = [Path(admitted(path.with_name(path.name + suffix))) for suffix in _SIDECARS]
     return [file for file in files if file.is_file() and file.stat().st_size]
 

@@ -97,7 +97,7 @@ def read_host(
 
 
 def _older_kinds(rows: DatabaseRows, texts: Texts, name: str) -> I64:
-    """What each row is in tables that have no column ``type``: their names and stacks tell."""
+    """What each row is in tables that have no column ``type``, by its name and stack."""
     if name != "PYTORCH_API":
         return np.full(len(rows), max(_LEVELS), np.int64)
 

@@ -93,7 +93,7 @@ class DatabaseTables:
     """The tables of ``database`` by name, whatever its schema is.
 
     ``damaged`` are the tables of which not all could be read, ``views`` counts what only looks like one, ``lost_tasks``
-    what is told of tasks that are not there. Threads may read side by side; they take turns.
+    what the file says of tasks that it lacks. Threads may read side by side; they take turns.
     """
 
     def __init__(self, database: Database, most: int = HIGHEST) -> None:
@@ -211,7 +211,7 @@ class DatabaseTables:
 
     @contextlib.contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Nobody writes to the database meanwhile."""
+        """The database is not written to meanwhile."""
         self._connection.execute("BEGIN")
         try:
             yield
@@ -364,7 +364,7 @@ class _Query:
 
     def _joined(self, lowest: int, most: int) -> tuple[int, int, int, list[npt.NDArray[Any]]]:
         """How many rows, the first and the last number, and the columns; words and bytes among them are counted."""
-        with contextlib.suppress(ValueError, *UNREADABLE):  # a number that is none, or a word that is too long
+        with contextlib.suppress(ValueError, *UNREADABLE):  # not a number after all, or a word that is too long
             count, first, last, *texts = self._connection.execute(self._as_written, (lowest, most)).fetchone()
             if not count:
                 return 0, 0, 0, []

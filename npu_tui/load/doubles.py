@@ -1,7 +1,7 @@
 """Events that a file holds twice: an exporter appended again, or files of one process were put together.
 
-Equal events are told apart where they can be: a device runs one task of a stream at a time, so two equal ones mean
-that the file holds events twice. Equal events of the host alone may be two calls.
+Equal events are distinguished where possible: a device runs one task of a stream at a time, so two equal ones mean that
+the file holds events twice. Equal events of the host alone may be two calls.
 """
 
 from __future__ import annotations

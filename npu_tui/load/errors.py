@@ -59,7 +59,7 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-_MOST_SAID = 200  # letters of a reason that nobody foresaw: it stays one line
+_MOST_SAID = 200  # characters of an unforeseen reason: it stays one line
 
 
 class Watcher(Struct, frozen=True):

@@ -359,7 +359,7 @@ def _thread(memory: ScannerMemory, entity: int) -> tuple[int, int]:
 
 
 def _curve_key(memory: ScannerMemory, entity: int) -> SeriesKey:
-    """A curve, from the words of its entity: the process, name, id and key, then what tells instances apart."""
+    """A curve, from the words of its entity: the process, name, id and key, then what distinguishes instances."""
     process, kind, name, identity, key, *telling = _entity_words(memory, entity)
     texts = _entity_texts(memory, [name, key, *telling[::2], *([identity] if identity >= 0 else [])])
     values = np.array(telling[1::2], np.int64).view(np.float64).tolist()

@@ -59,8 +59,8 @@ _SAMPLES, _SAMPLE = 64, 4096
 def content_of(file: Path, edited: bool = False) -> bytes:
     """A digest of ``file``, wherever it lies. Raises ``OSError`` if it cannot be read.
 
-    With ``edited`` another one after each edit of a large file, also where it keeps size, time and samples: nobody puts
-    the time of change of an inode back. It is another one as well where the file was moved.
+    With ``edited`` another one after each edit of a large file, also where it keeps size, time and samples: programs do
+    not set back the change time of an inode. It is another one as well where the file was moved.
     """
     with open_regular(file) as stream:
         status = os.fstat(stream.fileno())
@@ -79,7 +79,7 @@ def content_of(file: Path, edited: bool = False) -> bytes:
 
 _LISTED = 8  # places that a message names
 MOST_OF_ROLES = 100_000
-"""Folders that are looked through where folders of roles tell that all of it is one job."""
+"""Folders that are looked through where folders of roles show that all of it is one job."""
 
 Writer = Literal["torch_npu", "torch", "mindspore", "msprof"]
 """Which profiler has written a profile; ``torch`` is that of PyTorch without torch_npu (Kineto)."""
@@ -90,7 +90,7 @@ PIPED = Path("-")
 
 
 PIPE = Source(PIPED, PIPED, (), None, Format("pipe", lambda path, survey: None, "text_trace.read_other"))
-"""Nothing lies beside what comes through a pipe, and nothing tells what it is."""
+"""Nothing lies beside what comes through a pipe, and no name says what it is."""
 
 
 def find_source(path: Path, form: Form | None = None, survey: Survey | None = None) -> Source:
@@ -163,7 +163,7 @@ def traces_in(folder: Path, survey: Survey, form: Form | None = None) -> list[Fi
 
 
 def _named_in(folder: Path, survey: Survey, form: Form | None) -> list[Files]:
-    """The traces in ``folder`` itself whose names tell their format."""
+    """The traces in ``folder`` itself whose names show their format."""
     forms: tuple[Form, ...] = ("text", "db") if form is None else (form,)
     found = (one.traces(folder, survey) for wanted in forms for one in FORMATS if one.form == wanted)
     return next(filter(None, found), [])
@@ -270,7 +270,7 @@ def unparsed_in(path: Path, sources: Sequence[Source], survey: Survey) -> Messag
 
 
 def unparsed_below(path: Path, sources: Sequence[Source], survey: Survey) -> list[tuple[Path, raw.Writer]]:
-    """The profiles below ``path`` that were never parsed, beside the ``sources`` that were, with whose they are."""
+    """The profiles below ``path`` that were never parsed, beside the ``sources`` that were, each with its writer."""
     if not path.is_dir():
         return []
     parsed = {source.opened for source in sources}
@@ -375,7 +375,7 @@ def _nothing_in(path: Path, form: Form | None, survey: Survey) -> Message:
 
 
 def _raw_below(folder: Path, survey: Survey, parsed: Container[Path] = ()) -> list[tuple[Path, raw.Writer]]:
-    """The profiles below ``folder`` that were never parsed, some levels down, with whose they are."""
+    """The profiles below ``folder`` that were never parsed, some levels down, each with its writer."""
     profiles: list[tuple[Path, raw.Writer]] = []
     for looked, (place, children) in enumerate(survey.walk(folder, LEVELS)):
         if looked > MOST_FOLDERS:

@@ -1,11 +1,11 @@
-"""What a format is: how its files are told from others, and what reads them. Each one is declared in ``formats``.
+"""What a format is: how its files are recognised, and what reads them. Each one is declared in ``formats``.
 
-How the profilers lay out a profile is here too: its folders by their names, and how deep profiles lie.
+It also knows how the profilers lay out a profile: the names of its folders, and how deep profiles lie.
 
-A survey of folders and files: each folder is listed once, and the first bytes of each file are read once.
+A ``Survey`` lists each folder once, and reads the first bytes of each file once.
 
-``find`` makes one and leaves it with the ``Source``, for all that look beside a trace. It does not see what changes
-later: whoever waits for changes makes a new one.
+``find`` makes one and leaves it with the ``Source``, for all that look beside a trace. It does not see later changes:
+to wait for some, make a new one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from npu_tui.trace.side_file import admitted, head_of
 T = TypeVar("T")
 
 HEAD = 64 << 10
-"""Bytes of the beginning of a file that tell its format: the schema of a database fits in."""
+"""Bytes of the beginning of a file that its format is recognised by: the schema of a database fits in."""
 
 # Heads that are kept: a file is judged by all formats one after the other, and what was ``told`` is kept for good.
 _MOST_HEADS = 64
@@ -42,7 +42,7 @@ class Survey:
         self._told: dict[tuple[object, Path], object] = {}
 
     def __eq__(self, other: object) -> bool:
-        """Sources are equal whoever has looked for them."""
+        """Sources are equal whichever survey found them."""
         return isinstance(other, Survey)
 
     def __hash__(self) -> int:
@@ -92,8 +92,8 @@ class Survey:
     def walk(self, folder: Path, levels: int) -> Iterator[tuple[Path, list[Path]]]:
         """``folder`` and those below it, level by level, each with the folders in it; hidden ones are passed over.
 
-        What the caller takes out of that list is not looked into, as with ``os.walk``. Those on the last of the
-        ``levels`` come with an empty list, as do those that may not be read.
+        What the caller takes out of that list is not looked into, as with ``os.walk``. The folders on the last of the
+        ``levels``, and those that may not be read, come with an empty list.
         """
         level = [folder]
         for number in range(levels + 1):
@@ -178,7 +178,7 @@ class Source(Struct, frozen=True):
     """What discovery found at ``opened``, which is what the user gave.
 
     ``files`` hold one trace together (several only for sliced msprof exports), ``path`` is the one that stands for
-    them, or their folder; ``rank`` is None where nothing beside them tells it. ``survey`` is what has been seen of the
+    them, or their folder; ``rank`` is None where nothing beside them says it. ``survey`` is what has been seen of the
     folders around.
     """
 

@@ -135,7 +135,7 @@ def _add_events(events: SchedulerEvents, lines: list[str]) -> None:
 
 
 def _event_columns(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[str, I64]:
-    """The columns of ``SchedulerEvents`` that the prefix of a line tells (time, CPU, event); a row for each line."""
+    """The columns of ``SchedulerEvents`` from the prefix of a line (time, CPU, event); a row for each line."""
     import polars as pl
 
     current, cpu, seconds = (pl.col(number).cast(pl.Int64) for number in "234")
@@ -225,7 +225,7 @@ def _add_cpus(events: SchedulerEvents, rows: list[tuple[int, ...]], cells: sqlit
             rows.append((end, place, NOBODY, Event.irq_out, number, NOBODY, NOBODY))
             continue
         before, until, state = ran.get(place, (NOBODY, begin, GONE))
-        if place in ran and until < begin:  # somebody else ran, or nobody
+        if place in ran and until < begin:  # another thread ran, or none
             rows.append((until, place, before, Event.switch, before, NOBODY, state))
             before, state = NOBODY, GONE
         number = int(task[2])

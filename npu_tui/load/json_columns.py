@@ -39,7 +39,7 @@ _LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
 _COMMON = ("X", "C", *_LINK_PHASES)
 
 SeriesKey: TypeAlias = tuple[int, str, str, str]
-"""A curve: process, name, key of the value, and what tells instances apart."""
+"""A curve: process, name, key of the value, and what distinguishes instances."""
 
 
 class ValueCodes(dict[K, int]):
@@ -136,7 +136,7 @@ class JointCodes:
         return np.take(self._codes, events, axis=1)
 
 
-# Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips).
+# Keys of counter args that distinguish samples and are no curve of their own (msprof's Acc PMU and multi-die chips).
 _INSTANCE_KEYS = frozenset({"acc_id", "die", "die_id", "acc id", "die id"})
 
 # A number that a writer has put into quotes.
@@ -252,7 +252,7 @@ class _CounterShape(Struct, frozen=True):
         return self.name if self.identity is None else f"{self.name}[{self.identity}]"
 
     def telling(self) -> list[int]:
-        """The places among the keys of the values that tell instances apart."""
+        """The places among the keys of the values that distinguish instances."""
         split = self.instance is None and len(self.keys) > 1
         return [at for at, key in enumerate(self.keys) if split and key in _INSTANCE_KEYS]
 
@@ -262,7 +262,7 @@ class _CounterShape(Struct, frozen=True):
         return [at for at in range(len(self.keys)) if at not in telling]
 
     def instances(self, events: I64, value: F64, begin: I64) -> list[tuple[I64, str]]:
-        """``events`` by instance, each with what tells it apart."""
+        """``events`` by instance, each with what distinguishes it."""
         groups: list[tuple[I64, list[float]]] = [(events, [])]
         for at in self.telling():
             groups = [
@@ -276,7 +276,7 @@ class _CounterShape(Struct, frozen=True):
 
 
 def instance_name(keys: list[str], values: list[Any]) -> str:
-    """What tells an instance of a counter apart: each key that does, with its value, such as ``die 1``."""
+    """What distinguishes an instance of a counter: each such key with its value, such as ``die 1``."""
     plain = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     return " ".join(f"{key} {value}" for key, value in zip(keys, plain, strict=True))
 

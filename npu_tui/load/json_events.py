@@ -146,7 +146,7 @@ NO_THREAD = -1
 """Stands for a thread that is named by what can name none."""
 
 NO_DURATION = -5e-324
-"""Stands for the duration of an event that tells none: less than nothing, and no nanosecond."""
+"""Stands for the duration of an event that has none: less than nothing, and no nanosecond."""
 
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-BOUND, lt=BOUND)]
 

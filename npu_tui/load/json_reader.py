@@ -67,7 +67,7 @@ class WholeColumns(Dictionaries):
         self.metadata = Metadata()
         self._columns: dict[str, list[Array]] = {}
         self._tables: dict[tuple[str, str], I32] = {}
-        """By reader and dictionary: code here by code there, -1 behind the last one, and room for more."""
+        """By reader and dictionary: code here by code there, -1 after the last one, and room for more."""
         self._marks: list[Numbered] = []
         self._flows: list[Numbered] = []
         self._lock = threading.Lock()
@@ -332,7 +332,7 @@ def paired_marks(
 ) -> tuple[list[tuple[int, Event, int]], dict[tuple[int, int], str]]:
     """One ``X`` event per beginning and end among ``marks``, and names of lanes.
 
-    Each with the ordinal of its beginning before it and its duration, ns, behind it.
+    Each with the ordinal of its beginning before it and its duration, ns, after it.
 
     A beginning without an end lasts to the end of the trace: ``last``, the last time of all other slices, or that of
     the last mark. Asynchronous slices get a lane of their own. Other marks without a partner are counted in

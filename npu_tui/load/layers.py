@@ -1,7 +1,7 @@
 """Layers and lanes from the metadata of a trace, and links: their ends paired, then bound to slices.
 
-Links are bound to the slices that enclose their ends. How ends are paired, also where a key is used again, is told by
-``pair_ends``; the phases ``s``, ``t`` and ``f`` are those of the Trace Event Format.
+Links are bound to the slices that enclose their ends. ``pair_ends`` says how ends are paired, also where a key is used
+again; the phases ``s``, ``t`` and ``f`` are those of the Trace Event Format.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _KINDS: dict[str, LayerKind] = {
     "MindSpore": "python",
     "CPU OP": "python",
 }
-# Kineto, the profiler of other PyTorch builds, tells device and host apart by the categories of their slices.
+# In Kineto, the profiler of other PyTorch builds, the categories of slices distinguish device and host.
 _HOST_CATEGORIES = frozenset({"cpu_op", "python_function", "user_annotation"})
-_UNORDERED = 1 << 40  # behind every process with a sort index
+_UNORDERED = 1 << 40  # after every process with a sort index
 
 
 class ProcessPlan(Struct, frozen=True):
@@ -184,7 +184,7 @@ def link_keys(category: I32, low: I64, high: I64) -> I32:
 def pair_ends(key: I32, phase: npt.NDArray[np.int8]) -> LinkPairs:
     """Sources and targets of link ends given in file order; ``phase`` is 0 source, 1 step, 2 target.
 
-    A key with one source links it to all its targets. Where a key is used again, the file tells: with as many sources
+    A key with one source links it to all its targets. Where a key is used again, the file decides: with as many sources
     as targets the k-th goes to the k-th, otherwise a target belongs to the source before it. A step (``t``) ends one
     link and begins the next.
     """
@@ -336,7 +336,7 @@ def _following_slices(lane: I32, time: I64, bounds: I64, slices: Slices) -> I64:
 def _near_start(lane: I32, time: I64, bound: I64, bounds: I64, slices: Slices, streams: npt.NDArray[np.bool_]) -> I64:
     """The task that begins on a stream nearest to each target ``time`` but not at it, -1 without one; (n,).
 
-    A target just behind the start of the slice it is ``bound`` to is that of this slice, one just before the start of
+    A target just after the start of the slice it is ``bound`` to is that of this slice, one just before the start of
     another slice that of the other one. Writers that hold times as floats (in us since 1970) put targets there.
     """
     near = np.full(len(lane), -1, np.int64)

@@ -136,7 +136,7 @@ class Opening(Struct, dict=True, eq=False):
             return _piped_trace(self.piped, watcher)
         source, key = self.source, self._key
         if key is not None and (trace := copies.find(source, key, watcher)) is not None:
-            with contextlib.suppress(OSError):  # whoever asks for its args gets the error then
+            with contextlib.suppress(OSError):  # reading its args raises the error later
                 trace.held = [open_file(file.path).kept() for file in trace.files if file.copy is None]
             if watcher.early is not None:
                 watcher.early(trace)  # it is complete, but its analysis takes longer than the first picture

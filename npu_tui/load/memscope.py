@@ -2,7 +2,7 @@
 
 https://gitcode.com/Ascend/msmemscope, docs/en/user_guide/output_file_spec.md. The rows are in no order: their times
 order them. What the driver (HAL) gave out holds the segments of PyTorch (PTA), so allocators are never added up. The
-dump tells no segments: where the allocator does not count what it has reserved, that is unknown, and so is what lies
+dump has no segments: where the allocator does not count what it has reserved, that is unknown, and so is what lies
 unused in it.
 
 The lives of blocks: allocations paired with what gave them back, and those the history does not begin or end.
@@ -53,7 +53,7 @@ _BEGUN, _ENDED = -1, -2
 _ACTIONS = {"MALLOC": Action.alloc.value, "FREE": Action.free_completed.value}
 _OPERATIONS = {"ATEN_START": _BEGUN, "ATEN_END": _ENDED}
 _OWNER = r"""[{,]\s*"?owner"?\s*:\s*"?([\w@./-]{1,128})"""
-"""Whose memory it is, such as ``PTA@weight``, where the tool was told to find that out."""
+"""Whose memory it is, such as ``PTA@weight``, where the tool was set to find that out."""
 # A number in Attr, which has three spellings: ``{addr:1,size:-512}``, with hexadecimal addresses, or JSON.
 _NUMBER = r"""(?s)^.*[{,]\s*"?%s"?\s*:\s*"?(-?[0-9]{1,18})(?:[^0-9]|$)"""
 _WHOLE, _HEXADECIMAL = r"^[0-9]{1,19}$", r"^0x([0-9a-fA-F]{1,16})$"
@@ -289,7 +289,7 @@ def _devices(rows: pl.DataFrame) -> pl.Series:
 
 
 def lives_of(events: AllocatorEvents, segments: Segments, blocks: SegmentBlocks) -> Lives:
-    """Every block that ``events`` or the ``blocks`` at the end tell of, by the event that began it."""
+    """Every block that ``events`` or the ``blocks`` at the end have, by the event that began it."""
     at = np.flatnonzero(np.isin(events.action, (Action.alloc, Action.free_requested, Action.free_completed)))
     at = at[np.lexsort((at, events.address[at]))]
     action, address = events.action[at], events.address[at]

@@ -35,7 +35,7 @@ Writer = Literal["torch_npu", "mindspore", "msprof", "msserviceprofiler"]
 
 
 def is_msprof(folder: Path) -> bool:
-    """Whether ``folder`` is one of msprof, as far as its name tells."""
+    """Whether ``folder`` is one of msprof, by its name."""
     return _MSPROF.fullmatch(folder.name) is not None
 
 
@@ -72,7 +72,7 @@ def unfinished(file: Path, survey: Survey) -> Path | None:
 
 
 def without_device(file: Path, survey: Survey) -> Literal["unread", "none"] | None:
-    """What the raw data around ``file``, a trace without any time of a device, tell of the device.
+    """What the raw data around ``file``, a trace without any time of a device, say of the device.
 
     ``unread``: it was recorded, ``none``: it was not; None where no raw data lie there.
     """

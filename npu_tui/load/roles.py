@@ -1,9 +1,9 @@
-"""Which role of a reinforcement learning job a profile is of, and of which step, as its folders tell.
+"""Which role of a reinforcement learning job a profile is of, and of which step, by its folders.
 
 verl writes ``<save_path>[/<step>][/<role>]/<host>_<pid>_<time>_ascend_pt`` and, for the replicas of its agent loop,
-``agent_loop_rollout_replica_<n>`` in place of the role, newer versions ``rollout-replica<n>_<...>_ascend_pt``;
-``e2e`` and MindSpeed-RL's ``profiler_data`` hold all stages of a process, told apart by ranges of mstx. Sources:
-verl ``utils/profiler/mstx_profile.py``, MindSpeed-RL ``docs/features/profiler.md``.
+``agent_loop_rollout_replica_<n>`` in place of the role, newer versions ``rollout-replica<n>_<...>_ascend_pt``; ``e2e``
+and MindSpeed-RL's ``profiler_data`` hold all stages of a process, separated by ranges of mstx. Sources: verl
+``utils/profiler/mstx_profile.py``, MindSpeed-RL ``docs/features/profiler.md``.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class RolePlaces:
         self._roles: dict[Path, set[str]] = {}
 
     def of(self, folder: Path) -> RolePlace:
-        """Role, step and process of the profile whose files lie in ``folder``, empty where no name tells them."""
+        """Role, step and process of the profile whose files lie in ``folder``, empty where no name gives them."""
         role = step = process = ""
         looked = 0
         for place in (folder, *folder.parents):
-            # Within a profile names of folders tell role and process; above it a role is a folder among others.
+            # Within a profile the names of folders give role and process; above it a role is a folder among others.
             if place.name in _PARTS or _PROFILE.fullmatch(place.name):
                 flat, named = _FLAT.fullmatch(place.name), _PROCESS.fullmatch(place.name)
                 role = role if flat is None else flat["role"]

@@ -75,7 +75,7 @@ class SchedulerEvents:
 
 
 def scheduling_of(events: SchedulerEvents, path: str, size: int, is_absolute: bool = False) -> Scheduling:
-    """What ``events`` tell; ``is_absolute`` where their times count from 1970."""
+    """What ``events`` say; ``is_absolute`` where their times count from 1970."""
     columns = {name: events.column(name) for name in _COLUMNS}
     single = ~_doubled(columns)
     if not single.all():

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _HOUR = 3_600_000_000_000
 _ASSUMED = 8 * _HOUR
 """New versions write dates of Asia/Shanghai, whatever the zone of the host is."""
-_COMPARED = 1000  # rows with a date and ms that tell the zone of the dates
+_COMPARED = 1000  # rows with a date and ms, from which the zone of the dates follows
 _SIDE_BY_SIDE = 2  # tables that are read at the same time: each waits for its file now and then
 _UNREAD, _MOST_NAMED = ("coordinator.csv", "ep_balance.csv", "moe_analysis.csv", "span_info"), 4
 """What the tool may write beside that has no table here; how many databases of processes, or copies, are named."""
@@ -133,7 +133,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
 
 
 def _several_runs_note(tables: dict[str, ServiceRows]) -> list[Message]:
-    """What is to be said where all that some files tell of is long after all that the others do."""
+    """The warning where all that some files hold is long after all that the others hold."""
     times = {name: getattr(rows, rows.BY) for name, rows in tables.items()}
     known = {name: values[values != UNKNOWN] for name, values in times.items()}
     spans = sorted((int(moments[0]), int(moments[-1]), name) for name, moments in known.items() if len(moments))
@@ -188,7 +188,7 @@ class _ServiceReading:
         return reading, odd
 
     def of_events(self, missing: list[str], marks: pl.DataFrame) -> dict[str, Reading]:
-        """The tables ``missing`` as far as the file of events tells them, with the sizes that ``marks`` tell."""
+        """The tables ``missing`` as far as the file of events has them, with the sizes in ``marks``."""
         if not missing or SPANS not in self.files:
             return {}
         try:
@@ -377,7 +377,7 @@ def _coded(values: pl.Series, codes: ValueCodes[str]) -> I32:
 def _batch_members(
     counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: ValueCodes[str], service: Service
 ) -> Members:
-    """The ``requests`` of batches, of which each row has ``counts``, of the batches in ``order``."""
+    """The ``requests`` of the batches in ``order``; each row has ``counts`` of them."""
     if requests is None:
         nothing, nobody = np.zeros(0, np.int64), np.zeros(0, np.int32)
         return Members(np.zeros(len(order) + 1, np.int64), nobody, nobody, nothing, nothing, nothing)

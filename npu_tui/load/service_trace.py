@@ -329,7 +329,7 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
 
 
 def _link_slices(trace: Trace, category: str, source: I64, target: I64) -> None:
-    """Link the pairs of slices of which both are there."""
+    """Link the pairs of slices where both are there."""
     there = (source >= 0) & (target >= 0)
     trace.add_links(category, source[there], target[there], source[there])
 

@@ -62,7 +62,7 @@ _TOO_LATE_US = 1 << 53  # moments from here on do not fit into 64 bits as ns, an
 
 
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
-    """The snapshot at ``path``. Raises ``InputError`` where it is none, ``OSError`` where it cannot be read."""
+    """The snapshot at ``path``. Raises ``InputError`` where it is no snapshot, ``OSError`` where it cannot be read."""
     if is_memscope(path):
         return load_memscope(path, watcher)
     with open_regular(path) as stream:
@@ -238,7 +238,7 @@ class _SnapshotReading:
         return self._pools.setdefault(pool, len(self._pools))
 
     def stack(self, number: int) -> int:
-        """The number of the stack in the object ``number``, -1 if it is none."""
+        """The number of the stack in the object ``number``, -1 if it is no stack."""
         known = self._stack_of.get(number)
         if known is None:
             texts = [self._frame(frame) for frame in _list_or_empty(self.objects[number])[:_LONGEST_STACK]]
@@ -355,7 +355,7 @@ def _list_or_empty(value: Any) -> list[Any]:
 
 
 _BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
-"""The lanes of a device by the age of blocks; the last is none."""
+"""The lanes of a device by the age of blocks; ``_OTHER`` has no age."""
 _GONE, _NOWHERE = "segments given back", "blocks"
 
 

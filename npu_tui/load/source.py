@@ -125,7 +125,7 @@ def _candidates(file: str, trace: Path) -> Iterator[Path]:
 
 
 def _folders_above(trace: Path) -> Sequence[Path]:
-    """Named as ``trace`` is, as far as that tells them."""
+    """Named as ``trace`` is, as far as its name has them."""
     with suppress(OSError):  # the current folder may be gone
         return (trace if len(trace.parents) > _ABOVE else trace.absolute()).parents[:_ABOVE]
     return trace.parents[:_ABOVE]

@@ -1,6 +1,6 @@
-"""Text traces, the events of Chrome's format in one or more files, to a ``Trace``; what is none is named.
+"""Text traces, the events of Chrome's format in one or more files, to a ``Trace``; what is no trace is named.
 
-Packed files (but gzip, which is unpacked), other encodings, tables and pages are told by the signatures that
+Packed files (but gzip, which is unpacked), other encodings, tables and pages are recognised by the signatures that
 ``file(1)`` knows; a Git LFS pointer is described at https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
 
 The fast reader of a text trace: scanners in threads, each with ranges of the file, put together in file order.
@@ -259,7 +259,7 @@ def read_other(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
 
 
 def read_tables(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
-    """A trace without events: the tables of ``source`` tell all there is."""
+    """A trace without events: the tables of ``source`` are all there is."""
     return _without_events(source, message("odd.no_trace", path=str(source.path)))
 
 

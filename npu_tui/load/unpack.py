@@ -84,7 +84,7 @@ _open: WeakValueDictionary[tuple[int, int], OpenFile] = WeakValueDictionary()
 
 
 def open_file(path: str | Path) -> OpenFile:
-    """What ``path`` leads to now, opened unless somebody has it open. Raises ``OSError``."""
+    """What ``path`` leads to now, opened unless it is open already. Raises ``OSError``."""
     status = os.stat(admitted(path))
     key = status.st_dev, status.st_ino  # no other file gets the number as long as this one is open
     file = _open.get(key)
@@ -114,7 +114,7 @@ def scratch_folder() -> str:
 
 
 def _in_memory(folder: str) -> bool:
-    """Whether the file system of ``folder`` is kept in memory, as far as the system tells."""
+    """Whether the file system of ``folder`` is kept in memory, as far as the system says."""
     try:
         mounts = [line.split()[1:3] for line in _MOUNTS.read_text("utf-8", "replace").splitlines()]
     except OSError:
@@ -190,7 +190,7 @@ _BLOCK = 1 << 20  # bytes: a cancelled load stops after each
 _SUSPICIOUS_BYTES = 64 << 20  # less fills no disk, however small it was packed
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
-# What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything.
+# What a gzip says of its length is taken for true up to this: the last bytes of one that is cut off are anything.
 _USUAL_RATIO = 50
 
 _TICK_SECONDS = 0.1  # Ctrl+C and the progress wait no longer
@@ -320,9 +320,9 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None, library: Mo
 
 
 def plain_bytes(descriptor: int) -> int:
-    """How many plain bytes a file holds at least as far as it tells: its own if it is not packed.
+    """How many plain bytes a file holds at least, as far as it says: its own if it is not packed.
 
-    A gzip tells the length of its last member, less whole multiples of 4 GiB.
+    A gzip gives the length of its last member, less whole multiples of 4 GiB.
     """
     size = os.fstat(descriptor).st_size
     if os.pread(descriptor, 2, 0) != MAGIC:
@@ -347,11 +347,11 @@ class Unpacking:
         return self._plain is not None or self._failed is not None
 
     def begin(self) -> None:
-        """Unpack them beside everything else, so that nobody waits for them later."""
+        """Unpack them beside everything else, so that no reader waits for them later."""
         threading.Thread(target=self._ahead, daemon=True).start()
 
     def _ahead(self) -> None:
-        with contextlib.suppress(OSError, InputError):  # whoever asks for them is told
+        with contextlib.suppress(OSError, InputError):  # asking for them raises it
             self.path()
 
     def path(self) -> str:

@@ -30,5 +30,5 @@ FORMATS: tuple[Format, ...] = (
 )
 """In order of precedence: the first one that recognises a file or a folder reads it.
 
-Timelines that are known by their names come first: nobody else looks into what is no database.
+Timelines that are known by their names come first: no other format looks into what is no database.
 """

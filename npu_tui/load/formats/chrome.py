@@ -28,9 +28,9 @@ from pathlib import Path
 from npu_tui.load.format import HEAD, JSON, Files, Format, Source, Survey, form_of, named, rank_above, rank_of
 from npu_tui.load.unpack import MAGIC
 
-# Traces that somebody has copied out of their profiles, such as ``trace_view_rank0.json``.
+# Traces that a user copied out of their profiles, such as ``trace_view_rank0.json``.
 _COPIED = re.compile(r"(?=.*trace)(?:.*trace_view.*|.*rank[_-]?\d.*)\.json(?:\.gz)?", re.IGNORECASE)
-# Files that may be traces under names of somebody's own.
+# Files that may be traces under other names.
 _ANY = re.compile(r"(?!profiler_|communication|cluster_|chrome_tracing\.).*\.json(?:\.gz)?")
 _BEGINS = re.compile(rb'\s*(?:\xef\xbb\xbf)?[\[{].*?"(?:ph|traceEvents|schemaVersion|distributedInfo)"\s*:', re.DOTALL)
 
@@ -40,7 +40,7 @@ def _traces(folder: Path, survey: Survey) -> list[Files]:
 
 
 def named_otherwise(folder: Path, survey: Survey) -> list[Path]:
-    """The files in ``folder`` that may be traces under names of somebody's own, by name."""
+    """The files in ``folder`` that may be traces under other names, by name."""
     return named(folder, survey, _ANY) if folder.is_dir() else []
 
 

@@ -5,9 +5,9 @@ torch_npu and MindSpore put ``ascend_(pytorch|mindspore)_profiler[_<rank>].db`` 
 https://gitcode.com/Ascend/msprof (docs, ``db_output``) and
 https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0056.html.
 
-With ``--export-type Jsonl`` msMonitor's npu-monitor writes the same records as lines of JSON, what MSPTI tells one
-record a line: ``msmonitor_<process>_<time>_<rank>.jsonl``, files of 10,000 lines each that follow one another (``docs``
-and ``plugin/ipc_monitor`` of https://gitcode.com/Ascend/msmonitor). All files of a process and rank are one recording.
+With ``--export-type Jsonl`` msMonitor's npu-monitor writes the same records as lines of JSON, those of MSPTI one a
+line: ``msmonitor_<process>_<time>_<rank>.jsonl``, files of 10,000 lines each that follow one another (``docs`` and
+``plugin/ipc_monitor`` of https://gitcode.com/Ascend/msmonitor). All files of a process and rank are one recording.
 """
 
 from __future__ import annotations

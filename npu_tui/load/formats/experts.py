@@ -51,7 +51,7 @@ def expert_files_in(path: Path, survey: Survey | None = None) -> list[Path]:
             has_layers = path.suffix == ".json" and b'"layer_list"' in survey.head(path, 1024)  # whatever its name
             return [path] if _is_one(path) or has_layers else []
         folders = [path, *survey.folders(path, "*expert*")]
-        # A folder of such a name is told as one that cannot be read.
+        # A folder of such a name is reported as one that cannot be read.
         every = (folder / name for folder in folders for name in survey.names(folder))
         found = [file for file in every if _is_one(file)][:_MOST_FILES]
         return found + _group_lists_in(path, survey)

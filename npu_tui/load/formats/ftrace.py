@@ -1,8 +1,8 @@
 """Recordings of the scheduler of the kernel: texts of ftrace, and databases that MindStudio Insight makes of them.
 
 ``trace-cmd report`` and ``/sys/kernel/tracing/trace`` write a line an event, ``<thread>-<id> [<cpu>] <s>: <event>:``:
-https://www.kernel.org/doc/html/latest/trace/ftrace.html. One beside a profile tells who had the CPU
-(``load.ftrace``), one alone is a trace of threads and CPUs.
+https://www.kernel.org/doc/html/latest/trace/ftrace.html. One beside a profile says who had the CPU (``load.ftrace``),
+one alone is a trace of threads and CPUs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The output of msServiceProfiler: requests, batches and the cache of an inference service.
 
 ``msserviceprofiler parse --format csv json db`` writes all files into one folder, those that there are data for:
-https://gitcode.com/Ascend/msserviceprofiler. All of them are read, and events where no table tells the same. What it
+https://gitcode.com/Ascend/msserviceprofiler. All of them are read, and events where no table has the same. What it
 collects before that, a database of each process, is raw data: ``load.raw`` says how it is parsed.
 """
 
@@ -14,9 +14,9 @@ from npu_tui.load.format import Format, Source, Survey
 SPANS = "chrome_tracing.json"
 DATABASES = "profiler.db", "ms_service_parsed.db"
 
-# Names that nobody else gives to a file.
+# Names that no other writer gives to a file.
 _SURE = frozenset({"request_status.csv", "pd_split_communication.csv", "pd_split_kvcache.csv", *DATABASES})
-# Names that others may give, and headings of which a table of this tool has one.
+# Names that other writers may give, and headings; a table of this tool has one of them.
 _HEADINGS = {
     "request.csv": ("http_rid", "first_token_latency", "recv_token_size", "queue_wait_time"),
     "batch.csv": ("res_list", "batch_type", "prof_id", "prefill_batch_size"),

@@ -1,7 +1,8 @@
 """A profile without its timeline: the tables that torch_npu, MindSpore or msprof wrote beside one.
 
-Tables alone tell kernels, steps, collectives and memory, and many are passed on without the large trace. They are
-described at https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0067.html;
+Tables alone have kernels, steps, collectives and memory, and many are passed on without the large trace. They are
+described at
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0067.html;
 ``load.companions`` reads them, here is only which of them make a profile.
 """
 
@@ -18,7 +19,7 @@ _TABLE = re.compile(
     r"(?:kernel_details|step_trace_time|op_statistic|api_statistic|operator_details|memory_record|operator_memory"
     r"|npu_module_mem|op_summary.*|task_time.*)\.csv"
 )
-"""Tables of which any one makes a profile without a trace; msprof writes the time behind their names."""
+"""Tables of which any one makes a profile without a trace; msprof appends the time to their names."""
 
 
 def is_of_tables(folder: Path, survey: Survey) -> bool:
