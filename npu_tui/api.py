@@ -50,7 +50,7 @@ def errors_of_api() -> Iterator[None]:
 
 
 def _expect(argument: str, value: object, types: str, *kinds: type) -> None:
-    """Raise ``Error`` where ``value``, given as ``argument``, is none of ``kinds``, which are said as ``types``."""
+    """Raise ``Error`` where ``value``, given as ``argument``, is none of ``kinds``, named ``types`` in the message."""
     if not isinstance(value, kinds):
         raise Error(say("api.type", argument=argument, types=types, given=type(value).__name__))
 
@@ -333,7 +333,7 @@ def open(path: str | PathLike[str], *, cached: bool = True, source: Form | None 
 
 
 class Job(Tables):
-    """The ranks of one run; its tables have the rows of all ranks, told apart by ``rank``. ``open_job`` makes one."""
+    """The ranks of one run; its tables have the rows of all ranks, marked by ``rank``. ``open_job`` makes one."""
 
     def __init__(self, tables: ProfileTables) -> None:
         self._tables = tables

@@ -88,7 +88,7 @@ def crop(
 
 
 def _range_of(trace: Trace, window: Window) -> Iterator[bytes]:
-    """The event that says what range a crop holds: whoever reads it must not take the rest for silence."""
+    """The event that says what range a crop holds: a reader must not take the rest for silence."""
     if window != EVERYTHING and trace.layers:
         start, end = max(window.start, 0), min(window.end, trace.end)
         span = {"start_ns": trace.start_ns + start, "end_ns": trace.start_ns + end}

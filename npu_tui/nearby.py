@@ -129,7 +129,7 @@ def holds_several(folder: Path, survey: Survey | None = None) -> bool:
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
     rank (runs one after the other), or where profiles with and without a known rank lie side by side. A run of a single
-    card has no rank: neither its profiler_info.json nor its file under a name of its own tells one, nor does the folder
+    card has no rank: neither its profiler_info.json nor its file under a name of its own has one, nor does the folder
     of a trace_view.json. Roles of one job have the same ranks, and are no two jobs.
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
@@ -289,7 +289,7 @@ def newest_first(profiles: Iterable[Nearby]) -> list[Nearby]:
 
 
 def _rank_of(profile: Nearby) -> int | str | None:
-    """The rank of ``profile``; of a framework's raw data the process, where what tells the rank was not written."""
+    """The rank of ``profile``; of a framework's raw data the process, where the rank was not written."""
     if profile.rank is None and profile.writer is not None and _NAMED.fullmatch(profile.path.name):
         return profile.name
     return profile.rank
@@ -382,7 +382,7 @@ def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Verdic
 
     opening = Opening(profile.path, cached)
     if not (cached and opening.has_copy):
-        opening = Opening(profile.path, False)  # nobody asked for a copy
+        opening = Opening(profile.path, False)  # no copy was asked for
     trace = opening.trace(Watcher(lambda *_: go_on()))
     findings = Profile(trace, opening.source).part(WHOLE_TRACE).findings
     leading = next(

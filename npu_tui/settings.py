@@ -41,7 +41,7 @@ class Known(NamedTuple):
     commands: Collection[str] | None = None
     themes: Collection[str] | None = None
     thresholds: Mapping[str, bool | int | float] | None = None
-    """Each name with its default: a whole number wants whole numbers, a float numbers, a bool bools."""
+    """Each name with its default: a whole number takes whole numbers, a float numbers, a bool bools."""
 
 
 class Settings(NamedTuple):

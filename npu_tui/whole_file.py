@@ -71,9 +71,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Inside, no other process that asks for the same changes the file at ``path``, of which a change reads first.
+    """Inside, no other process that asks for the same changes the file at ``path``; a change reads it first.
 
-    Where its folder cannot be locked, or somebody holds it for longer than ``_PATIENCE``, it goes on all the same.
+    Where its folder cannot be locked, or another process holds it for longer than ``_PATIENCE``, it goes on all the
+    same.
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
@@ -102,7 +103,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _write_straight(path: Path, content: bytes) -> None:
-    # A FIFO that nobody reads would be waited for.
+    # A FIFO without a reader would be waited for.
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
     os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as out:

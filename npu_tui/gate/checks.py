@@ -42,7 +42,7 @@ _PASSES: dict[bool, Status] = {True: "pass", False: "fail"}
 
 
 class GateCheck(Struct, frozen=True):
-    """One answer. Times are µs, shares are of the device time, of memory of what is reserved.
+    """One answer. Times are µs, shares are of the device time, those of memory of what is reserved.
 
     What does not apply or is not known is None.
 
@@ -65,7 +65,7 @@ class GateCheck(Struct, frozen=True):
 
     @property
     def over_us(self) -> float | None:
-        """By how much the value is above what is allowed (negative: below), µs."""
+        """How far the value is above what is allowed (negative: below), µs."""
         if self.value_us is None or self.allowed_us is None:
             return None
         return round(self.value_us - self.allowed_us, 3)
@@ -77,7 +77,7 @@ class GateCheck(Struct, frozen=True):
 
 
 def trace_checks(incomplete: Iterable[Mapping[Evidence, Message]], every: bool) -> list[GateCheck]:
-    """Not measured, whatever its figures say: each profile whose file ends too early.
+    """A profile whose file ends too early is not measured, whatever its figures say.
 
     With ``every`` each one that has lost anything: a baseline of it would be none. None for what is there in full.
     """
@@ -253,7 +253,7 @@ def job_checks(job: Job, limits: Collection[Limit], allowed_loss: float = 0.0) -
 
     They are on what the job waits for one rank, and on what one works longer than its peers.
 
-    Nor do any where a rank is not there in full: whom the others wait for cannot be told without it.
+    Nor do any where a rank is not there in full: without it the rank that the others wait for is unknown.
     """
     lost = [loss for loss in job_losses(job) if loss.share > allowed_loss]
     checks = [_worst_role(job, limit) for limit in limits]
@@ -395,7 +395,7 @@ def log_checks(
 ) -> tuple[list[GateCheck], list[str]]:
     """The checks of ``run`` against the ``last`` runs of ``log`` that were recorded like it, and what to say of them.
 
-    The runs before a change of the level do not count, nor do the last ones where they are off it, too few to tell: a
+    The runs before a change of the level do not count, nor do the last ones where they are off it, too few to judge: a
     regression that was logged does not hide itself. The step and its computing time are checked, and the parts that
     ``tolerances`` name; of an engine the step of each kind. A run may be longer than their mean by its tolerance, or by
     what one more run of the level would be (95 %). Nothing is measured with ``lost`` evidence, or where more than

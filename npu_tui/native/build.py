@@ -1,6 +1,6 @@
 """Builds the libraries: ``python -m npu_tui.native.build [-o DIRECTORY] [--checked | --sanitize]``.
 
-The pinned compiler makes a freestanding shared library for each machine: no symbol is asked of anybody, no byte depends
+The pinned compiler makes a freestanding shared library for each machine: no symbol comes from outside, no byte depends
 on the machine that builds. ``--checked`` makes the library of this machine that ends the process at the first access
 outside of a region and at undefined behaviour; ``--sanitize`` makes one with gcc's address sanitizer.
 """
@@ -37,7 +37,7 @@ _FLAGS = (
 """A sum of products is rounded the same on every machine: no multiplication and addition in one."""
 
 # Most loops end after a few rounds: vectors of them cost more than they bring. A sum that overflows is wrong, not
-# undefined: whoever reads on checks what came out.
+# undefined: the reader checks what came out.
 _FAST = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-fwrapv", "-fno-sanitize=all")
 _CHECKED = ("-O2", "-DNPU_TUI_CHECKED", "-fsanitize=undefined", "-fsanitize-trap=undefined")
 _SANITIZED = ("-O0", "-g", "-shared", "-Wno-psabi", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

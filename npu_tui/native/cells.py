@@ -138,7 +138,7 @@ class Levels:
         return found
 
     def _exactly(self, first: I64, last: I64) -> I64:
-        """``longest`` where whole blocks do not tell: what they leave at both ends is looked at by itself."""
+        """``longest`` where whole blocks do not decide: what they leave at both ends is looked at by itself."""
         best = np.zeros(len(first), np.int64)  # less than any key
         active, low, high = np.arange(len(first)), first, last
         for level in count():

@@ -51,8 +51,8 @@ MORE, WRONG, GROW, DONE = 0, 1, 2, 3
 TEXT, THREAD_WORDS, SERIES_WORDS = 0, 1, 2
 """Kinds of entities. A thread is four words: process, what kind of number that is, and the same of the thread.
 
-A series is the two words of its process, the entities of name, id (-1: none) and key, and per key that tells instances
-apart its entity and the bits of its value.
+A series is the two words of its process, the entities of name, id (-1: none) and key, and per key that distinguishes
+instances its entity and the bits of its value.
 """
 
 PLAIN, NAMED = 0, 1
@@ -75,7 +75,7 @@ CHOSEN_REGION = {name: 2 * i for i, name in enumerate(_CHOSEN_REGIONS)}
 """The plan of chosen args: the words that hold the address of a region, whose length in bytes follows.
 
 ``pieces`` of ``text`` are four words each: offset, length, how many events there are, the row after those asked for.
-``bounds`` have room for begin and end of the events of one, ``positions`` say for every row which of them it is of.
+``bounds`` have room for begin and end of the events of one, ``positions`` say which of them each row belongs to.
 ``keys`` are offset and length of each key in ``letters``. ``values`` (int64) and ``kinds`` (one byte) have all rows of
 the first key, then those of the next. Texts are numbered: ``slots`` (int32, a power of two of them) lead to ``entries``
 of three words, hash, offset and length in ``heap``.
@@ -123,7 +123,7 @@ requests of a batch how many they are."""
 def powers() -> U64:
     """For up to 18 decimals: the power of a fifth in 128 bits and that of ten as a float, three words each; (19, 3).
 
-    The fifths are rounded up and their highest bit is set, as the method of Eisel and Lemire wants them
+    The fifths are rounded up and their highest bit is set, as the method of Eisel and Lemire needs them
     (https://arxiv.org/abs/2101.11408).
     """
     table = np.zeros((19, 3), np.uint64)

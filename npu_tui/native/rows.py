@@ -50,7 +50,7 @@ def first_fit(lane: I32, start: I64, end: I64) -> I32:
         tree = np.empty(words, np.int64)
         if compiled.first_fit(lane, start, end, depth, len(lane), tree, tree.nbytes) == 0:
             return depth
-        words *= 16  # more rows than anybody draws
+        words *= 16  # more rows than are ever drawn
 
 
 def slow_first_fit(lane: I32, start: I64, end: I64) -> I32:
@@ -120,7 +120,7 @@ def _crowd_starts(lane: I32, start: I64, until: I64) -> npt.NDArray[np.bool_]:
 
 
 def _packed(start: I64, until: I64, first: npt.NDArray[np.bool_]) -> I32:
-    """The rows of slices that overlap others, of which ``first`` begin when all before them have ended; (m,) int32.
+    """The rows of slices that overlap others; the ``first`` begin when all before them have ended; (m,) int32.
 
     What is open is kept as a stack with the earliest end on top, which nested slices only push to and pop from; a slice
     that ends after the top waits in a heap instead. Rows from ``unused`` on are free, and so are those in the heap

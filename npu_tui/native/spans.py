@@ -203,8 +203,8 @@ class StackParts(Struct, frozen=True):
     """Stretches cut where the innermost slice changes; (n,) each.
 
     ``item`` is that slice (-1: none), ``node`` its place in the tree of calls, ``stack`` its call stack (-1: none),
-    ``thread`` and ``stretch`` say which stretch a part belongs to. ``above`` and ``name`` are those of each node, the
-    first of which is the root; (nodes,).
+    ``thread`` and ``stretch`` say which stretch a part belongs to. ``above`` and ``name`` are those of each node; the
+    first node is the root; (nodes,).
     """
 
     low: I64

@@ -1,4 +1,4 @@
-"""What columns of several tables are made of: where and when slices and times are, and what losses are told of."""
+"""What columns of several tables are made of: where and when slices and times are, and what losses refer to."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ def slowest(profile: Profile, members: Callable[[int], Array]) -> dict[str, Any]
 
 
 def base_of(facts: Sequence[Facts]) -> Base:
-    """What the losses of devices are told of."""
+    """What the losses of devices refer to."""
     return next((Base(device.unit_name, device.count) for device in facts), Base("run"))

@@ -137,7 +137,7 @@ class CompanionTables:
 
     @once
     def from_tasks(self) -> bool:
-        """Whether task_time.csv tells the kernels, as neither the trace nor kernel_details.csv does."""
+        """Whether the kernels come from task_time.csv, as neither the trace nor kernel_details.csv has any."""
         companions = self._companions
         if companions is None or len(self._kernels) or companions.has(KERNELS):
             return False
@@ -355,7 +355,7 @@ class CompanionTables:
 
     @once
     def sums(self) -> tuple[str, Overlap]:
-        """How the device spent its time without a trace, and the file that tells it: the steps, else every kernel."""
+        """How the device spent its time without a trace, and the file that says so: the steps, else every kernel."""
         if self.steps or not self.has(KERNELS.stem):
             return f"{STEPS.stem}.csv", self.step_sums
         start, end, device, exchanging = self.work

@@ -33,7 +33,7 @@ def engine_of(
     facts_of: Callable[[], Sequence[Facts]],
     kernels_of: Callable[[], KernelTable],
 ) -> EngineSteps:
-    """The steps of an engine in ``trace`` and what tells where they begin; none where no engine works.
+    """The steps of an engine in ``trace`` and the sign by which they begin; none where no engine works.
 
     ``compute`` are the kernels. ``facts_of`` gives what the rules read of each device, the tokens of a run without
     ``steps`` of its own among it, ``kernels_of`` the shapes of kernels.

@@ -50,7 +50,7 @@ def _expert_passes(profile: Profile) -> list[ExpertPass]:
     slices = profile.trace.slices
     windows = [step.window for step in profile.steps] + [step.window for step in profile.engine.steps]
     begun = [window.start for window in windows if window is not None]
-    # Where no launch tells when a step begins on the device, its slice on the host does nearly.
+    # Where no launch shows when a step begins on the device, its slice on the host nearly does.
     begun += [int(slices.start[step.item]) for step in profile.steps if step.window is None and step.item >= 0]
     borders = np.array(begun, np.int64)
     if not len(borders) and "step" in kernels.details:  # without a trace kernel_details.csv numbers the steps

@@ -387,7 +387,7 @@ FILES = table(
 
 
 def value_text(value: object) -> str:
-    """What somebody has set, in a line: of a mapping its keys with their values."""
+    """A value that was set, in a line: a mapping as its keys with their values."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {entry}" for key, entry in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,6 +1,6 @@
 """The tables about verdicts: findings, and the places that prove them.
 
-The tables about the critical path: its stretches, and whose they are.
+The tables about the critical path: its stretches and their owners.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ CRITICAL_PATH = table(
 
 
 def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
-    """Whose the paths of all devices are that have one, or ``paths``: of each the one with the most time first.
+    """The owners of the paths of all devices, or of ``paths``: of each path the one with the most time first.
 
     Raises ``InputError`` as ``Profile.critical_paths``.
     """
@@ -347,7 +347,7 @@ _MOST_PLACES = 200  # stretches of an owner that a row of the screen leads to
 
 
 def owner_columns(rows: Sequence[tuple[Any, Message, Message]]) -> dict[str, Data]:
-    """The columns that tell what owners are, each with its text and name: an ``Owner`` or the ``JobOwner`` of a job."""
+    """The columns that say what owners are, each with its text and name: an ``Owner`` or the ``JobOwner`` of a job."""
     return attributes(
         rows,
         "",
@@ -371,7 +371,7 @@ def place_row(line: CodeLine | None) -> Any:
 
 
 def _late_rank(owner: Owner) -> int | None:
-    """The rank of the job that comes late; None where it has a place in a group only, or nobody knows it."""
+    """The rank of the job that comes late; None where it only has a place in a group, or is unknown."""
     if owner.kind != "late_rank":
         return None
     lane, place = lane_and_place(owner.peer)

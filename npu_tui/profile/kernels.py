@@ -137,7 +137,7 @@ def _hits_of_rows(table: _Cells, tables: CompanionTables, rows: I64) -> F64:
 
 
 def shapes_in(trace: Trace) -> ShapesOf:
-    """What tells the ``Input Dims`` of operations of ``trace``."""
+    """The reader of the ``Input Dims`` of operations of ``trace``."""
 
     def shapes_of(operations: I64) -> list[object]:
         try:

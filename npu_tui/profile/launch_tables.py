@@ -271,7 +271,7 @@ DRAINS = table(
 
 
 def free(profile: Profile) -> TableSheet:
-    """Every time a device was free, and whose fault it was."""
+    """Every time a device was free, and what was at fault."""
     gaps = [idle.within(profile.window) for idle in profile.idles]
     rows = sum(len(idle) for idle in gaps)
 
@@ -349,7 +349,7 @@ SYNCS = table("syncs", syncs, panel="device_idle idle_after total count=calls ma
 
 
 def ahead_of(profile: Profile) -> float:
-    """By how much the clock of the first device is ahead of the host's, with the way to it, ns."""
+    """How far the clock of the first device is ahead of the host's, with the way to it, ns."""
     return profile.dispatch[0].floors[0].floor if profile.dispatch else 0.0
 
 

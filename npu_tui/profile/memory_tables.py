@@ -211,7 +211,7 @@ _OWN = {
 def _device_sheet(
     profile: Profile, texts: Mapping[str, Sequence[str]], of: Callable[[DeviceMemory], dict[str, Array]]
 ) -> TableSheet:
-    """The columns ``of`` each device, one device after the other, and whose rows they are.
+    """The columns ``of`` each device, one device after the other, and the device of each row.
 
     Columns of ``texts`` are numbers of these; in others, but for flags, what stands for unknown or never is null.
     """
@@ -364,7 +364,7 @@ STACKS = table("stacks", stacks,
 
 
 def growth_of_lines(profile: Profile) -> TableSheet:
-    """The lines whose blocks outlive a step: what each added after the first step, what grew most first."""
+    """The lines whose blocks outlive a step: what each added after the first step, the largest growth first."""
     grown = None if profile.beside is None else profile.beside.growth
     held = [] if grown is None else grown.held
     more = [np.diff(size)[1:] for _, size in held]

@@ -223,7 +223,7 @@ def rows_of(profile: Profile) -> list[_BorrowedRow]:
 
 
 def borrowed_code(profile: Profile) -> TableSheet:
-    """The code of replayed kernels; the last row, without an operation, is of those that are not placed."""
+    """The code of replayed kernels; the last row, without an operation, has those that are not placed."""
     rows = rows_of(profile)
     total = sum(row.total for row in rows)
 

@@ -1,6 +1,6 @@
 """The part of a profile that a question is about, and values that are the same for all parts.
 
-What a user has opened: the kind of file or folder, as discovery and the layers tell.
+What a user has opened: the kind of file or folder, by discovery and the layers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _MOST_PARTS = 8
 
 
 class Parted(ABC):
-    """What is asked about as a whole or in parts, each of which is measured once."""
+    """Answers for the whole or for parts; each part is measured once."""
 
     def __init__(self) -> None:
         self.selection = self.usual = WHOLE_TRACE  # ``usual`` is what is asked about where nothing else is said
@@ -108,7 +108,7 @@ class Parted(ABC):
 
 
 def parse_range(text: str) -> Selection | None:
-    """The range in a text such as ``12ms..14ms`` (either end may be left out); None if it is none."""
+    """The range in a text such as ``12ms..14ms`` (either end may be left out); None if it is no range."""
     first, dots, last = text.partition("..")
     start = parse_duration(first) if first.strip() else EVERYTHING.start
     end = parse_duration(last) if last.strip() else EVERYTHING.end
@@ -126,12 +126,12 @@ def select_step(steps: Sequence[Step], number: int) -> Selection | None:
 PROFILES = (
     "trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace", "msmonitor", "opprof",
 )  # fmt: skip
-"""What profiles and traces of other tools are; all else is of the kind that its subject is called."""
+"""What profiles and traces of other tools are; any other has the name of its subject as its kind."""
 
 FOREIGN = frozenset({"chrome_trace", "opprof"})
 """What has lanes and names, or one kernel, but no device whose time could be judged."""
 
-# Formats whose files are of the kind that is called so.
+# Formats whose files are of the kind of the same name.
 _NAMED = frozenset({"trace_view_json", "msprof_json", "msmonitor"})
 
 # Layers that only profiles of an NPU have.

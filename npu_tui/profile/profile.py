@@ -73,7 +73,7 @@ class Profile(Parted):
     by all of them: ``profile.part(step_3).steps`` are all steps, computed once, ``.collectives`` those of step 3.
 
     Without a ``source`` (a trace that is made up, or still loading) nothing lies beside the trace. Findings of a large
-    trace take up to ``threads`` threads: one where somebody looks at it meanwhile.
+    trace take up to ``threads`` threads: one while a user looks at it.
 
     What computes a value is imported when that is asked for: all of it together takes longer than the first picture.
     """
@@ -83,7 +83,7 @@ class Profile(Parted):
     ) -> None:
         super().__init__()
         self.trace = trace
-        read_fine(trace.is_fine)  # whoever asks for times of it asks for texts of them
+        read_fine(trace.is_fine)  # its times are asked for as texts
         if (cropped := trace.health.cropped) is not None:
             self.usual = Selection(Window(*cropped))  # what lies outside of it is not silence: it is not there
         self.source = source
@@ -110,7 +110,7 @@ class Profile(Parted):
 
     @property
     def writer(self) -> Writer | None:
-        """Which profiler has written it; None where neither names of files nor layers tell."""
+        """Which profiler has written it; None where neither names of files nor layers say."""
         if any(layer.name == "MindSpore" for layer in self.trace.layers):
             return "mindspore"
         return None if self.source is None else writer_of(self.source)
@@ -240,12 +240,12 @@ class Profile(Parted):
 
     @shared
     def lane_excess(self) -> list[tuple[str, int]]:
-        """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
+        """Lanes of Overlap Analysis that disagree with the slices of their device, and the difference, ns."""
         return disagreements(self.trace, self.devices)
 
     @shared
     def merged_layers(self) -> list[str]:
-        """The layers of Overlap Analysis that mix several processes or devices: slices tell their overlap instead."""
+        """The layers of Overlap Analysis that mix processes or devices: their overlap comes from slices instead."""
         return merged_layers(self.trace)
 
     @shared
@@ -262,7 +262,7 @@ class Profile(Parted):
 
     @shared
     def cpu(self) -> CpuTime | Message | None:
-        """Who had the CPU while devices waited for launches, why that is not known, None without a recording of it."""
+        """Who had the CPU while devices waited for launches, or why that is unknown; None without a recording."""
         from npu_tui.profile.kernels import cpu_time
 
         return cpu_time(self.source, self.trace, self.dispatch)
@@ -440,7 +440,7 @@ class Profile(Parted):
             self.steps,
             planes=lambda: communication_args(self.trace).planes,
             copies=lambda: copies_of(self.trace),
-            # A range may begin in a collective, and equal ones of other steps tell how long one waited.
+            # A range may begin in a collective, and equal ones of other steps show how long one waited.
             collectives=lambda: self.whole.collectives,
             hosts=lambda: self.host_operators,
             all_kernels=lambda: self.all_kernels,

@@ -1,6 +1,6 @@
 """The scene of profiles: what the view draws beside the slices, from the analysis of launches and memory.
 
-The critical paths are lanes of it, one a device: whose every stretch is, and where they run.
+The critical paths are lanes of it, one a device: the owner of every stretch, and where it runs.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def _cpu(known: CpuTime, task: int) -> StepFunction:
 
 
 def _doing(scheduling: Scheduling, part: int, by: int, cpu: int) -> tuple[CpuClass, Message]:
-    """The class that a lane draws while a thread is in state ``part``, and the sentence that tells the state."""
+    """The class that a lane draws while a thread is in state ``part``, and the sentence about that state."""
     name = scheduling.sources[by] if part == INTERRUPT else scheduling.name_of(by)
     words = {"name": brief(name, 40), "cpu": cpu}
     if part == INTERRUPT:
@@ -261,7 +261,7 @@ def _bytes(trace: Trace, curve: MemoryCurve) -> StepFunction:
 
 
 _NAMED = 6
-"""Holders of a stacked area: more are slivers, whose names nobody reads."""
+"""Holders of a stacked area: more would be slivers without room for a name."""
 
 
 def _held_over_time(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
@@ -299,7 +299,7 @@ def _holder_text(holder: CodeLine | str, file: bool = False) -> str:
 
 
 def _holder_of_allocation(memory: MemoryUse, name: int, line: int) -> CodeLine | str:
-    """Whose an allocation is: the line of the user's code, else the name that it has."""
+    """The owner of an allocation: the line of the user's code, else the name that it has."""
     held = memory.allocations
     place = held.lines[line] if 0 <= line < len(held.lines) else None
     if isinstance(place, CodeLine):
@@ -344,7 +344,7 @@ _OF_HOST = ("python", "cann")
 
 
 class ShownPath(Struct, eq=False):
-    """A critical path with its ``lane``, None where it is not told; ``longest`` has the stretches by length."""
+    """A critical path with its ``lane``, None where it is not known; ``longest`` has the stretches by length."""
 
     told: ToldPath
     lane: PathLane | None = None
@@ -372,7 +372,7 @@ class ShownPath(Struct, eq=False):
         return self.lane.names[number].partition("\n")[0]
 
     def name(self, stretch: int) -> str:
-        """Whose a stretch is, in words."""
+        """The owner of a stretch, in words."""
         return self.owner_name(int(self.found.owner[stretch]))
 
 
@@ -384,7 +384,7 @@ def shown_paths(profile: Profile) -> list[ShownPath]:
 
 
 def path_charts(trace: Trace, shown: Sequence[ShownPath]) -> list[Chart]:
-    """A lane for each of the paths of ``trace`` that are told."""
+    """A lane for each of the known paths of ``trace``."""
     layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.lanes]
     charts, lanes = [], [path for path in shown if path.lane is not None]
     for path in lanes:

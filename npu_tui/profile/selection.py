@@ -16,7 +16,7 @@ class NoPartError(SaidError):
 def part_of(profile: Profile, span: str | None = None, step: int | str | None = None) -> Profile:
     """The part of ``profile`` in the range ``span`` such as ``12ms..14ms``, or of the step ``step``; else all.
 
-    A step is told by its number, or by its kind such as ``decode``: then it is that of median length.
+    A step is given by its number, or by its kind such as ``decode``: then the one of median length is meant.
 
     Raises ``NoPartError`` for both at once, a text that is no range, and what the profile does not have.
     """

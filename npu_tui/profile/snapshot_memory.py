@@ -150,7 +150,7 @@ def _snapshots_beside(source: Source, trace: Trace) -> list[Path]:
     process = _PROCESS.search(profile.name)
 
     def unlike(file: Path) -> tuple[int, bool, int, str]:
-        """How many of process and rank the name tells are of others, less those of the profile; when it was written."""
+        """How many of process and rank in the name are others, less those of the profile; when it was written."""
         whose = (_PROCESS, process and int(process[1])), (RANK_IN_NAME, source.rank)
         named = [(int(match[1]), ours) for pattern, ours in whose if ours is not None
                  and (match := pattern.search(file.name))]  # fmt: skip

@@ -50,8 +50,8 @@ class Column(Struct, frozen=True):
 
     ``form`` says how a cell reads: a kind of ``strings.KINDS``, ``id`` for numbers that name something, ``name`` for
     texts of the trace and ``word`` for ours; a value ``high`` reads as the text ``<words>.high`` where there are
-    ``words``. ``about`` is the key of the text that says what the column means. What is ``summed`` over all that
-    repeats (lost time) views for people tell of one of it.
+    ``words``. ``about`` is the key of the text that says what the column means. What is ``summed`` over all repetitions
+    (lost time) is shown to people for one of them.
     """
 
     id: str
@@ -170,7 +170,7 @@ class ViewField(Struct, frozen=True):
         return heading(self.name, base)
 
     def of_one(self, value: Any, base: Base | None) -> Any:
-        """``value`` as people are told it: what is summed over all steps as that of one."""
+        """``value`` as people see it: what is summed over all steps is that of one."""
         return value if base is None or value is None or not self.column.summed else value / base.count
 
 
@@ -246,7 +246,7 @@ def table(
     and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
     row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
 
-    Whoever shows tables finds it by ``declared_tables``: SQL and Python where it has columns ``sql``, the JSON report
+    What shows tables finds it by ``declared_tables``: SQL and Python where it has columns ``sql``, the JSON report
     where it has a ``section``, pages where it has columns ``page`` too, the panel by its name (``:fusion``) if it has a
     ``tab``.
     """
@@ -452,7 +452,7 @@ class TableSheet(Struct, frozen=True):
     """``rows`` rows of the columns ``data``, by id.
 
     ``place`` says where on the timeline a row is, ``lengths`` how long (ns) each thing took that it adds up, ``code``
-    which line of code it is about. What is summed in it is told of one of what its ``base`` names.
+    which line of code it is about. What is summed in it is shown for one of what its ``base`` names.
     """
 
     rows: int

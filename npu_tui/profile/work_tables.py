@@ -35,7 +35,7 @@ from npu_tui.profile.table import (
 from npu_tui.trace.kineto import exchanges, is_kineto
 from npu_tui.trace.text import decimal_number
 
-_MOST_SPANS = 2000  # rows of a file that a row of operators leads to; nobody walks through more
+_MOST_SPANS = 2000  # rows of a file that a row of operators leads to; a user walks through no more
 
 
 def kernels(profile: Profile) -> TableSheet:
@@ -102,7 +102,7 @@ KERNELS = table(
 
 
 def operators(profile: Profile, by: By = "type") -> TableSheet:
-    """The kernels that compute gathered ``by`` type and core, or by something else; most time first.
+    """The computing kernels, grouped ``by`` type and core or by something else; most time first.
 
     Those at the edge of the part count with what lies within. Without a trace and kernel_details.csv they are those of
     op_statistic.csv.

@@ -1,7 +1,7 @@
 """What answers SQL: polars in a process of its own, which may be ended at any time, a line to the one that asks, and
 what a query may be: only tables of the profile, a plan that polars can plan, an answer of so many rows.
 
-The tables stay where they are. The process asks for those that a query names, for the columns that polars wants of
+The tables stay where they are. The process asks for those that a query names, for the columns that polars needs of
 them, and for their rows a piece at a time.
 """
 
@@ -201,7 +201,7 @@ def schema_of(kinds: Mapping[str, str], texts: Mapping[str, pl.Series]) -> dict[
 def lazy_frame(
     name: str, schema: dict[str, Any], frames: Callable[[list[str], int | None], Iterable[pl.DataFrame]]
 ) -> pl.LazyFrame:
-    """A table of which ``frames`` gives columns, at most so many rows of them in pieces, texts as their numbers."""
+    """A table with columns from ``frames``, at most so many rows of them in pieces, texts as their numbers."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -294,7 +294,7 @@ def serve(number: int) -> None:
             try:
                 answer = tables.answer(sql, limit, as_texts=False)
             except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError, pl.exceptions.ComputeError):
-                # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
+                # LIKE, upper() and their like need texts, which cost more than the codes that are enough for all else.
                 answer = tables.answer(sql, limit, as_texts=True)
             line.send("answer", frame=_without_codes(answer))
         except MemoryError:

@@ -281,7 +281,7 @@ def _tables_of(sql: str, names: Sequence[str]) -> dict[str, str]:
 class ProfileTables:
     """The tables of ``profiles``, which are opened when a query needs them; ``job`` is that of several ranks.
 
-    A table has the rows of all profiles one below the other; ``rank`` tells them apart. Those of a job are there with
+    A table has the rows of all profiles one below the other; ``rank`` distinguishes them. Those of a job are there with
     ``job`` only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.
     ``left_out`` says which profiles have no rows, as they could not be read; it is complete once ``profiles`` are
     opened.

@@ -1,4 +1,4 @@
-"""Asks a query of a process that answers SQL, and ends it where it takes too long or too much, or nobody waits."""
+"""Puts a query to a process that answers SQL, and ends it where it takes too long or too much, or is not waited for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NEVER = Event()
 _MOST_MEMORY = 4 << 30
 _TICK_SECONDS = 0.05
-"""How often it is seen whether anybody still waits."""
+"""How often to look whether anything still waits."""
 _PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -53,7 +53,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not been ended by somebody else."""
+        """Whether it still runs and was not ended from outside."""
         return self._process.poll() is None
 
     def end(self) -> None:

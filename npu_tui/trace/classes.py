@@ -24,7 +24,7 @@ from npu_tui.trace.text import decimal_number
 
 
 class EngineName(Struct, frozen=True):
-    """What the name of a step tells, None where it does not.
+    """What the name of a step says; a field is None where it says nothing of it.
 
     ``kind`` is ``prefill``, ``decode``, ``mixed``, ``dummy`` (no request), ``capture``, ``diffusion`` or a mode of
     SGLang as written, such as ``TARGET_VERIFY``. Of all scheduled ``tokens``, ``context_tokens`` are of prompts;
@@ -42,7 +42,7 @@ class EngineName(Struct, frozen=True):
 
     @property
     def bucket(self) -> int | None:
-        """The least power of two that its tokens, else its requests, do not exceed; None where neither is told."""
+        """The least power of two that its tokens, else its requests, do not exceed; None where neither is known."""
         size = self.requests if self.tokens is None else self.tokens
         return None if size is None else 1 << max(size - 1, 0).bit_length()
 
@@ -177,7 +177,7 @@ _PHASE = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PHAS
 
 
 def phase_of(name: str) -> str | None:
-    """The phase that the range ``name`` of vLLM, vLLM-Ascend or vllm-omni is; None if it is none."""
+    """The phase that the range ``name`` of vLLM, vLLM-Ascend or vllm-omni is; None if it names no phase."""
     match = _PHASE.fullmatch(name) if len(name) <= _LONGEST else None
     return None if match is None else match.lastgroup
 
@@ -235,11 +235,11 @@ def is_of_program(file: str) -> bool:
 
 
 NO_STACK = "no stack"
-"""Stands for the function that allocated memory, where no stack tells it."""
+"""Stands for the function that allocated memory, where no stack names it."""
 
 
 OPERATION = "<operation>(0): "
-"""Begins a frame that names an operation of PyTorch, of a writer that tells these instead of lines."""
+"""Begins a frame that names an operation of PyTorch, of a writer that names these instead of lines."""
 
 
 def function_of(stack: str) -> str:

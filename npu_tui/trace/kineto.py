@@ -127,7 +127,7 @@ def launch_links(trace: Trace) -> I64:
 
 
 def synchronized_lane(trace: Trace, item: int) -> int | None:
-    """The lane of the stream that the host waited for in the call, or operation, ``item``; None where nothing tells.
+    """The lane of the stream that the host waited for in the call, or operation, ``item``; None where nothing says so.
 
     CUPTI records each synchronization once more on the stream; that of an event names the stream that recorded it.
     Raises ``InputError`` if the file is gone.

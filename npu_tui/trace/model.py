@@ -1,6 +1,6 @@
-"""What a trace is: lanes, rows, slices, links and counters as columns.
+"""What a trace is: lanes, rows, slices, links and counters as columns; and how strays in time are found.
 
-Slices that a wrong clock puts far away from all others: they are shown, but not judged.
+A wrong clock puts some slices far away from all others: these are shown, but not judged.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Counters(Struct):
         return len(self.time)
 
     def at(self, name: str, time: I64) -> Iterator[tuple[float, F64]]:
-        """Of every series ``name`` that is ever above 0 its highest value, and what it is at each ``time``; (n,).
+        """For every series ``name`` that is ever above 0 its highest value, and its value at each ``time``; (n,).
 
         Before its first sample it is at its highest.
         """
@@ -343,7 +343,7 @@ class Trace:
 _HOUR_NS = 3600 * 10**9
 _DAY_NS = 24 * _HOUR_NS
 _LONGER = 100
-"""A gap of less than a day, such as the hours of a time zone, is that many times as long as what lies on both sides."""
+"""A gap of less than a day, such as the hours of a time zone, counts if it is so many times as long as either side."""
 _FEW = 0.1  # such a gap parts less than this share of the slices from the others
 
 
@@ -365,9 +365,9 @@ class Bulk(Struct, frozen=True):
 def bulk_of(trace: Trace) -> Bulk | None:
     """Where the slices of ``trace`` lie that can be judged; None where no gap parts them.
 
-    A gap is of a day or more, or of an hour or more and far longer than the trace is otherwise.
-    Of what lies before and after the longest gap the smaller part are the strays, whichever it is. A slice that lasts
-    for days where all others begin at once is one as well: its end is of another clock.
+    A gap lasts a day or more, or an hour or more and far longer than the rest of the trace. The smaller part before or
+    after the longest gap are the strays. So is a slice that lasts for days where all others begin at once: its end is
+    of another clock.
     """
     slices = trace.slices
     if trace.end < _HOUR_NS or len(slices) < 2:

@@ -20,7 +20,7 @@ _making = Lock()
 """Guards the tables of locks; a value itself is computed under its own lock."""
 
 given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B039 - the default is never set
-"""Set once nobody waits any more for what is computed in this context."""
+"""Set once nothing waits any more for what is computed in this context."""
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error

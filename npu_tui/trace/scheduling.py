@@ -66,7 +66,7 @@ class OwnedSpans(Struct, frozen=True):
 
 
 class Scheduling(Struct, frozen=True):
-    """All that a recording of the scheduler tells, from ``first`` to ``last`` ns of its clock.
+    """All that a recording of the scheduler holds, from ``first`` to ``last`` ns of its clock.
 
     ``states`` are by thread: ``kind`` is a ``State``, ``other`` the CPU on which a thread runs or waits, of a
     sleep the thread that ended it. ``runs`` are by CPU, ``kind`` is the thread, ``other`` unused. ``interrupts`` are by

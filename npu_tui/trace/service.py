@@ -243,10 +243,9 @@ class Statuses(ServiceRows):
 
 
 ENQUEUES = "enqueue", "reqenqueue"
-"""What the event is called, in lower case, with which a request comes into the queue; the second one is of early
-versions."""
+"""The names, in lower case, of the event with which a request comes into the queue; the second is of early versions."""
 TOKENIZERS = "tokenize", "encode"
-"""What the range is called, in lower case, in which a prompt becomes tokens; the second one is of early versions."""
+"""The names, in lower case, of the range in which a prompt becomes tokens; the second is of early versions."""
 DETOKENIZERS, SENDERS = ("detokenize", "decode"), ("sendresponse",)
 """What the ranges are called, in lower case, in which tokens become text, and in which that leaves the service."""
 DRAFTERS = ("draft",)
@@ -375,7 +374,7 @@ class Service(Struct, dict=True, eq=False):
             yield from (getattr(rows, column) for column in MOMENTS.intersection(rows.__struct_fields__))
 
     def move(self, by: int, basis: Basis) -> None:
-        """Put all moments ``by`` ns later, as ``basis`` has told."""
+        """Put all moments ``by`` ns later, for the reason ``basis``."""
         for values in self.moments():
             if values.flags.writeable:  # of a column that is one value for all rows nothing is known
                 values[values != UNKNOWN] += by

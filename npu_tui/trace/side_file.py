@@ -94,7 +94,7 @@ def descriptor_of(path: str | Path) -> int:
     except ValueError as error:  # a name with a zero byte, or a lone surrogate
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
     try:
-        if _limits and not _is_ours(path):  # somebody may have put a link there meanwhile
+        if _limits and not _is_ours(path):  # a link may have been put there meanwhile
             _refuse_outside_roots(os.path.realpath(f"/proc/self/fd/{descriptor}"), path)
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -113,7 +113,7 @@ def held_bytes(descriptor: int) -> int:
     try:
         hole = os.lseek(descriptor, 0, os.SEEK_HOLE) if size else 0
         os.lseek(descriptor, 0, os.SEEK_SET)
-    except (OSError, AttributeError):  # the file system, or the system, tells of no holes
+    except (OSError, AttributeError):  # the file system, or the system, reports no holes
         return size
     return min(size, hole)
 

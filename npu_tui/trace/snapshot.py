@@ -163,7 +163,7 @@ class Lives(Struct, eq=False):
 
     ``start`` is that event, ``BEFORE`` for those older than the history; ``end`` the one that gave it back and ``gone``
     the one after which its memory could be used again, ``NEVER`` without one. ``size`` is what was requested, ``taken``
-    what the allocator set aside for it, -1 where that is not known: only blocks that are there at the end tell.
+    what the allocator set aside for it, -1 where that is not known: only blocks that are there at the end say it.
     """
 
     start: I64
@@ -191,7 +191,7 @@ _MOST_STREAMS = 64  # a damaged file may name as many as it has rows
 
 
 def label_of(device: int, allocator: str | None, process: int | None) -> str:
-    """How readers tell an allocator from others: ``0``, ``0 PTA``, ``cpu HAL 4711``."""
+    """The label of an allocator for readers: ``0``, ``0 PTA``, ``cpu HAL 4711``."""
     number = "cpu" if device == HOST else str(device)
     return printable(" ".join(filter(None, (number, allocator, "" if process is None else str(process)))))
 
@@ -200,8 +200,8 @@ class DeviceMemory(Struct, dict=True, eq=False):
     """The allocator of one device (``HOST``: of the host): its history and its state at the end of it.
 
     A dump of MemScope has several allocators on a device, such as ``PTA`` and ``HAL``, and may have several processes
-    (-1 where it is one); others have one without a name. ``has_segments`` is false where the file does not tell of
-    segments: ``counted`` then are the bytes that the allocator says it has taken from the device, after each event.
+    (-1 where it is one); others have one without a name. ``has_segments`` is false where the file has no segments:
+    ``counted`` then are the bytes that the allocator says it has taken from the device, after each event.
     """
 
     device: int
@@ -217,7 +217,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
 
     @property
     def label(self) -> str:
-        """How readers tell it from others."""
+        """Its label for readers."""
         return label_of(self.device, self.allocator, None if self.process < 0 else self.process)
 
     @once
@@ -251,7 +251,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
     def reserved(self) -> I64:
         """Bytes taken from the device, after each event; (events,). It is reckoned back from the segments.
 
-        ``UNKNOWN`` all over where the file tells neither segments nor what the allocator counted.
+        ``UNKNOWN`` all over where the file has neither segments nor what the allocator counted.
         """
         events = self.events
         if not self.has_segments:
@@ -268,7 +268,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
 
     @property
     def reserved_at_end(self) -> int:
-        """Bytes taken from the device at the end, ``UNKNOWN`` where the file does not tell."""
+        """Bytes taken from the device at the end, ``UNKNOWN`` where the file does not say."""
         if self.has_segments:
             return int(self.segments.size.sum())
         return int(self.reserved[-1]) if len(self.events) else UNKNOWN
@@ -298,7 +298,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
     def step_starts(self) -> I64:
         """The events that begin a step; empty without at least three steps.
 
-        Where the program has annotated them, as ``ProfilerStep#N``, that tells. Else it is what recurs once a step:
+        Where the program has annotated them, as ``ProfilerStep#N``, that counts. Else it is what recurs once a step:
         allocations of one size by one stack that come back evenly over most of the history, and between which something
         is released: blocks in a row are no steps. The count that most of these share is that of the steps, and the one
         that comes first begins them.

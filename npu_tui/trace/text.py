@@ -286,7 +286,7 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
 
 
 def wait_text(ns: float) -> str:
-    """A duration that somebody waits, with about two digits: ``12 s``, ``35 min``, ``2.5 h``."""
+    """A time to wait, with about two digits: ``12 s``, ``35 min``, ``2.5 h``."""
     if ns < 120e9:
         return duration_text(ns, 2)
     return f"{ns / 60e9:.0f} min" if ns < 7200e9 else f"{ns / 3600e9:.1f} h"

@@ -85,7 +85,7 @@ def group_slices(trace: Trace) -> I64:
 
 @of_trace
 def exchange_kernels(trace: Trace) -> I64:
-    """The kernels that exchange with other ranks by themselves, but those that a group lane tells; ascending."""
+    """The kernels that exchange with other ranks by themselves, without those that a group lane has; ascending."""
     slices = trace.slices
     named = np.array([exchanges(name) for name in trace.names] + [False])
     if not named.any():
@@ -206,7 +206,7 @@ _KERNEL_TYPES, _AI_CPU = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX
 
 @of_trace
 def collective_streams(trace: Trace) -> frozenset[int]:
-    """The lanes of streams that carry out collectives: they wait for other ranks, and copy what nobody launched.
+    """The lanes of streams that carry out collectives: they wait for other ranks, and copy without a launch.
 
     An export of hardware tasks alone (``task_time`` of msprof) has nothing else of its collectives.
     """

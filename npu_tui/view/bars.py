@@ -49,7 +49,7 @@ def ladder(name: str) -> list[str]:
 
 
 def _shorter_names(name: str) -> list[str]:
-    """Shorter forms of ``name``, longest first, by the writer that its pattern tells; empty for any other name."""
+    """Shorter forms of ``name``, longest first, by the writer that its pattern shows; empty for any other name."""
     if match := _SOURCE.match(name):
         return [f"{match['function']} {match['file']}:{match['line']}", match["function"]]
     if match := _BUILT_IN.match(name):
@@ -113,7 +113,7 @@ class NameLadders:
         """Whether any label made so far has characters of two cells."""
 
     def add(self, names: list[str], forms: Callable[[str], list[str]] = ladder) -> int:
-        """The number of the first of ``names``, of each of which ``forms`` makes the ladder; one list is added once."""
+        """The number of the first of ``names``; ``forms`` makes the ladder of each. One list is added once."""
         for first, known, _ in self._lists:
             if known is names:
                 return first

@@ -1,6 +1,6 @@
-"""Counters and derived charts as curves: the value that holds in each column.
+"""Counters and derived charts as curves: the value that holds in each column; and stacked areas.
 
-What several holders have over time, on top of each other, in as many text rows as there is room for.
+An area shows what several holders have over time, on top of each other, in as many text rows as there is room for.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CurveKind = ChartKind | Literal["counter"]
 STARVING_NS = -10_000
 """A lead of this or less (ns) is drawn as an alert."""
 
-_RUNNING_LEVEL = 4  # levels of a column while the thread runs; as many again while it wants a CPU
+_RUNNING_LEVEL = 4  # levels of a column while the thread runs; as many again while it waits for a CPU
 _CLASS = 7
 _NOTABLE = 50
-"""Thousandths of a column that a thread wants a CPU and has none, from which the column shows it."""
+"""Thousandths of a column: a thread that waits for a CPU for longer is shown waiting there."""
 # Half decades: a lead of 3 us is one eighth high, one of 3 ms or more is full.
 _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
 _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
@@ -130,8 +130,8 @@ def draw_curve(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
 
     Depth and memory grow from the bottom on a scale up to the maximum of the trace; a share grows by the share of each
     column. A lead points up where the host is ahead and hangs from the top where the device waited, in half decades
-    from 3 us to 3 ms; it is red from 10 us of waiting. A CPU is low while its thread runs, high and red where
-    the thread wants one and has none.
+    from 3 us to 3 ms; it is red from 10 us of waiting. A CPU is low while its thread runs, high and red where the
+    thread waits for one.
     """
     if curve.kind == "lead":
         known, lead = curve.cells(viewport)
@@ -187,7 +187,7 @@ def counter_levels(curve: StepCurve, viewport: Viewport) -> I64:
 
 
 def compact_memory(size: float) -> str:
-    """A size in as few cells as tell three digits: ``449MiB``."""
+    """A size in as few cells as three digits take: ``449MiB``."""
     number, _, unit = memory_text(size).replace(",", "").partition(" ")
     digits, _, rest = number.partition(".")
     return f"{digits if len(digits) > 2 or not rest else number}{unit}"

@@ -354,7 +354,7 @@ class Explorer:
         at = slice_beside(row, self._local(row)[1], beside, direction)
         if at is None or row is None or row.rows is None:
             return False
-        # What goes on behind a call within it has begun before: the next slice is the next one that begins.
+        # What goes on after a call within it has begun before: the next slice is the next one that begins.
         starts = self.scene.traces[row.trace].slices.start
         low, high = int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
         while row.kind == "leaf" and row.rows.start[at] > starts[row.rows.item[at]]:

@@ -1,4 +1,4 @@
-"""Levels of detail: cells of rows, the union of a lane, extremes of ranges, all without a look at every slice.
+"""Levels of detail: cells of rows, the union of a lane and extremes of ranges without a pass over every slice.
 
 The minimap of a trace and the row of lost time are drawn from them.
 """
@@ -91,8 +91,8 @@ class Extremes(Generic[Number]):
         self._blocks: npt.NDArray[Any] = extreme.reduceat(values, blocks) if len(blocks) else values
 
     def over(self, first: I64, last: I64) -> npt.NDArray[Number]:
-        """The extreme of each range ``[first, last)``; ranges ascend, and none is empty."""
-        # Both ends of a range are covered by windows of up to 16 values, which may overlap: extremes do not mind.
+        """The extreme of each range ``[first, last)``; ranges ascend and are not empty."""
+        # Both ends of a range are covered by windows of up to 16 values, which may overlap: that changes no extreme.
         longest = int((last - first).max(initial=1))
         window = np.arange(min(longest, _BLOCK))
         begin, end = first[:, None], last[:, None]

@@ -1,4 +1,4 @@
-"""Straight lines between cells, and links drawn so; the strip above the lanes shows their shape and lost time.
+"""Straight lines between cells, and links drawn as such; the strip above the lanes shows their shape and lost time.
 
 Lines are braille dots or columns, behind everything that is already there.
 """
@@ -82,7 +82,7 @@ def draw_lines(lines: Lines, grid: Grid, painted: Painted) -> None:
         return
     lines = lines.picked(np.argsort(lines.order, kind="stable"))
     down = lines.y1 > lines.y0
-    # In dots, of which a cell has 2 x 4: from the lower edge of the source's row to the upper edge of the target's, or
+    # In dots, 2 x 4 a cell: from the lower edge of the source's row to the upper edge of the target's, or
     # from upper to lower edge for a line that goes up.
     top = np.where(down, 4 * (lines.y0 + 1), 4 * lines.y0 - 1).astype(np.float64)
     bottom = np.where(down, 4 * lines.y1 - 1, 4 * (lines.y1 + 1)).astype(np.float64)
@@ -372,7 +372,7 @@ def _link_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: 
 
 
 def _placed(number: int, lane: I64, depth: I64, time: I64, area: LaneArea) -> tuple[F64, I64, F64, I64]:
-    """Where lines lie whose ends, first all that they begin at, are at ``time`` ns in ``depth`` of ``lane``."""
+    """Where lines lie; their ends, first all beginnings, are at ``time`` ns in ``depth`` of ``lane``."""
     view = area.viewport
     row0, row1 = np.split(area.places.rows(number, lane, depth), 2)
     # Relative to the left edge before the conversion to floats: exact near the screen, and no overflow.

@@ -175,7 +175,7 @@ def _launched(trace: Trace, link: int) -> list[int]:
 
 
 def link_span(trace: Trace, item: int) -> tuple[int, int] | None:
-    """The times that the links of ``item`` and the starts of the slices at their other ends span, ns; None without."""
+    """From the first to the last end of a link of ``item`` or start of a slice linked to it, ns; None without any."""
     ends = links_of(trace, item)
     numbers = ends.out + ends.into
     if not numbers:

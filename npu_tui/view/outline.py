@@ -45,7 +45,7 @@ LaneKey = tuple[int, int, int, int, int]
 
 
 LEAST_BANDS, MOST_BANDS = 5, 24
-"""Text rows of a stacked area: fewer tell no shape, more no further byte."""
+"""Text rows of a stacked area: fewer show no shape, more no further byte."""
 
 
 class Folds(Struct):
@@ -121,7 +121,7 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
                 rows += [row for row in charts if lane_key(row) not in set_aside]
                 rows += _hidden_row(index, layer, folds)
     if scene.is_film:
-        return rows  # no replay tells what was counted: recorded curves are not those of the run above
+        return rows  # no replay knows what was counted: recorded curves are not those of the run above
     # Curves matter least: those of all traces are below everything that ran.
     for index, trace in enumerate(scene.traces):
         for layer in trace.layers:

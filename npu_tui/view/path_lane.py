@@ -76,8 +76,8 @@ class RowMarks:
 class PathLane(Struct, frozen=True, eq=False):
     """The stretches of a path as the only row of ``rows``, by time; (n,) each. ``item`` there is -1 without a slice.
 
-    ``op_class`` says how a stretch is drawn, ``owner`` whose it is: one of ``names``, in each of which the shorter
-    forms stand in further lines. ``links`` (of the trace) says which links the path takes.
+    ``op_class`` says how a stretch is drawn, ``owner`` which of the ``names`` it belongs to; each name has its shorter
+    forms in further lines. ``links`` (of the trace) says which links the path takes.
     """
 
     rows: Rows

@@ -32,7 +32,7 @@ RowKey = tuple[int, int, int, int, int, int]
 
 
 class RowList:
-    """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
+    """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows; ``height`` rows fit on screen.
 
     With ``idle_away`` rows and lanes without a slice in view are left out; unless ``only`` is None, it holds the
     (trace, lane, depth) that are shown, with as many rows ``around`` them.

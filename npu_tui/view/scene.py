@@ -243,10 +243,10 @@ class Chart(Struct, frozen=True):
     """A chart of a device at the end of layer ``layer``; ``function`` computes its values.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
-    ``top``, ``stack`` those of several holders, which ``area`` tells, in several rows, ``network`` bytes/s, ``share`` 1
-    while something happens and 0 otherwise. Memory charts are folded into the first of them until that is opened.
-    ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did with it, as ``legend`` of its function
-    tells. A ``path`` has a ``path`` instead of a function, and is drawn above all layers.
+    ``top``, ``stack`` those of the holders in ``area``, in several rows, ``network`` bytes/s, ``share`` 1 while
+    something happens and 0 otherwise. Memory charts are folded into the first of them until that is opened. ``cpu`` is
+    drawn below the ``lane`` of a thread and says what the kernel did with it, as ``legend`` of its function explains. A
+    ``path`` has a ``path`` instead of a function, and is drawn above all layers.
     """
 
     kind: ChartKind
@@ -289,7 +289,7 @@ class ScreenRow(Struct, frozen=True):
     the trace's charts; ``path``: one that is a critical path. ``hidden``: a note on the hidden rows of a layer. ``row``
     is the row of ``rows`` with its slices (-1 without). ``opener`` marks the first row of a lane or layer, which has
     its name and fold mark, ``pinned`` the rows on top. ``lanes`` are those that a folded layer or a row of workers
-    represents. A stacked area has ``bands``, of which the row is number ``depth`` from the top.
+    represents. In the ``bands`` of a stacked area the row is number ``depth`` from the top.
     """
 
     kind: RowKind
@@ -389,7 +389,7 @@ def letters(index: int) -> str:
 class Scene(Struct):
     """The traces on screen with the classes of their links, their charts, lost time and findings, one entry per trace.
 
-    ``events`` are the waits for events and the records that they wait for, as slices, once somebody has paired them.
+    ``events`` are the waits for events and the records that they wait for, as slices, once they are paired.
 
     Data of a trace is on its own clock. ``offsets`` (ns) lead from the clock of each trace to the scene's; by default
     the first trace has 0 and the others are where they were recorded. ``lengths`` are the ends of their last slices, or
