@@ -46,7 +46,7 @@ def _matched(base: I64, new: I64) -> tuple[I64, I64]:
 
 
 class _Hashes:
-    """Both sequences with hashes of their prefixes, to tell how long two stretches are equal."""
+    """Both sequences with hashes of their prefixes, to see how long two stretches are equal."""
 
     def __init__(self, base: I64, new: I64) -> None:
         self.sizes = len(base), len(new)

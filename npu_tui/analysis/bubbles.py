@@ -28,7 +28,7 @@ class Idles(Struct, frozen=True):
     ``late`` (ns) is how long the device waited in it for launches that had not reached it, ``unlinked`` how long for
     what is not known; the rest is the device's fault. ``before`` is the busy slice that ended last, ``after`` the one
     that ended the free time, ``link`` the launch of ``after`` (-1 without one); ``ahead`` is the launch latency plus
-    clock offset of that link, ns. ``split`` are the parts of all of them, None without launches.
+    clock offset of that link, ns. ``split`` has the parts of all of them, None without launches.
     """
 
     device: int | None
@@ -68,7 +68,7 @@ class Idles(Struct, frozen=True):
 
 
 def _late_of_begun(split: FreeSplit | None, begun: I64, length: I64) -> tuple[F64, F64]:
-    """How long the host is late in the free times that have ``begun`` then, and how long nobody knows; (n,) ns each."""
+    """How long the host is late in the free times that have ``begun`` then, and how long is unknown; (n,) ns each."""
     if split is None or not len(begun):
         return np.zeros(len(begun)), length.astype(np.float64)
     of = np.searchsorted(begun, split.begun)
@@ -116,7 +116,7 @@ def idles(trace: Trace, part: DevicePart) -> Idles:
 class SyncSum(Struct, frozen=True):
     """The waits in one ``call`` of one ``operation`` (empty without) on one code line.
 
-    Times in ns: the host is blocked for ``total``, of which no device is busy for ``idle``; after the waits devices
+    Times in ns: the host is blocked for ``total``, and no device is busy for ``idle`` of it; after the waits devices
     stay idle for ``after`` until the next launch arrives. ``items`` are the slices, the longest first.
     """
 

@@ -351,6 +351,6 @@ def _by_start(trace: Trace, items: I64) -> tuple[int, ...]:
 
 
 def launched_in(trace: Trace, item: int) -> I64 | None:
-    """The device slices that slice ``item`` of the host or an operation inside it launched; None if no link tells."""
+    """The device slices that slice ``item`` of the host or an operation inside it launched; None if no link says so."""
     operation, launched = operation_pairs(trace)
     return np.unique(launched[_inside(trace, operation, item)]) if len(operation) else None

@@ -1,10 +1,10 @@
 """Where a series of runs changes its level: few, noisy values, some of them outliers, in the order of their runs.
 
-A change is looked for as one place that parts the runs, and as a stretch between two places (binary and circular
-binary segmentation: Olshen and others, 2004), on values whose outliers are drawn in. How often chance would do as well
-is counted over the same values in other orders, and, as runs near each other are often alike, in orders that are as
-much alike as those beside the changes: no other noise is assumed. Libraries that find changes (ruptures) tell neither
-that chance nor the interval of runs and of sizes in which a change lies, which are what is told of it.
+A change is looked for as one place that parts the runs, and as a stretch between two places (binary and circular binary
+segmentation: Olshen and others, 2004), on values whose outliers are drawn in. How often chance would do as well is
+counted over the same values in other orders, and, as runs near each other are often alike, in orders that are as much
+alike as those beside the changes: no other noise is assumed. Libraries that find changes (ruptures) give neither that
+chance nor the interval of runs and of sizes in which a change lies, and these are what is reported.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from npu_tui.trace.arrays import F64, I64
 MOST = 150
 """Runs that are looked at, the last ones."""
 _RISK = 0.02  # how often chance alone may make a change in a history
-_ORDERS = 999  # with the order that was recorded they are 1,000: chance is told to one in a thousand
+_ORDERS = 999  # with the order that was recorded they are 1,000: chance is known to one in a thousand
 _BLOCKS = 20
 """Into how many blocks of runs a longer history is cut for these orders: runs near each other are often alike."""
 _ALIKE, _ALIKE_SPREAD = 0.1, 0.2
-"""How much a run is like the one before (autocorrelation) where few runs tell: about this, give or take."""
+"""How much a run is like the one before (autocorrelation) where few runs say so: about this, give or take."""
 _AT_ONCE = 1 << 21  # numbers of one table of permuted sums
 _LEAST_SPREAD = 0.0005
 _LEAST_CHANGE = 0.001
-"""Shares of the level: runs that agree better are said to spread by as much; a smaller change is none."""
+"""Shares of the level: runs that agree better are said to spread by as much; a smaller change does not count."""
 _SHOWN = 5.0  # standard errors of a difference of levels that are found in four of five histories (simulated)
-_NEAR = 60  # runs on either side of a change that tell how large it is
-# A squared distance from a level, in variances, from which on a run tells no more about the place of a change.
+_NEAR = 60  # runs on either side of a change that show how large it is
+# A squared distance from a level, in variances, from which on a run says no more about the place of a change.
 _FAR = SIGMAS**2
 
 
@@ -68,10 +68,10 @@ class _Drift(NamedTuple):
 class Course(Struct, frozen=True):
     """The ``changes`` of a series in order; or its ``drift`` from run to run, where that fits better.
 
-    It ``grows`` from the first one of these runs to the second one.
-    ``visible`` is the smallest change of the last level that four runs would show, None with fewer than four of it.
-    ``ahead`` counts the last runs that are off that level, too few to tell. ``outliers`` are runs far from the level
-    that they are of; where more than a fifth are, as on two machines in turn, none is.
+    It ``grows`` from the first one of these runs to the second one. ``visible`` is the smallest change of the last
+    level that four runs would show, None with fewer than four of it. ``ahead`` counts the last runs that are off that
+    level, too few to judge. ``outliers`` are runs far from their level; where more than a fifth are, as on two machines
+    in turn, there are none.
     """
 
     changes: tuple[LevelChange, ...]
@@ -171,7 +171,7 @@ def _drawn_in(values: F64) -> F64:
 
 
 def _likeness(values: F64, places: list[int]) -> float:
-    """How much a run is like the one before, beside the changes at ``places``: a part each of what few runs tell.
+    """How much a run is like the one before, beside the changes at ``places``: what few runs say counts in part.
 
     The levels are means of the same runs, which makes what is left look less alike, by a run a level (Kendall, 1954).
     """

@@ -54,7 +54,7 @@ class _ThreadLaunches(Struct, frozen=True):
         return waited
 
     def overtaken(self) -> I64:
-        """By how much each was launched before what its stream had already run, ns, 0 if it was not; (n,)."""
+        """How long each was launched before what its stream had already run, ns, 0 if it was not; (n,)."""
         order = np.argsort(self.stream, kind="stable")
         begun = np.append(True, np.diff(self.stream[order]) != 0)
         apart = (np.cumsum(begun) - 1) * (int(np.ptp(self.source)) + 1)  # streams one after another on one axis

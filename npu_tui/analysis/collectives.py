@@ -125,8 +125,8 @@ class Timings(Struct, frozen=True):
 class LongestWaits(Struct, frozen=True):
     """The longest wait of each collective where it is ``known``; (n,) each.
 
-    ``length`` in ns, ``peer`` -1 without one. ``unseen`` is how long it waited once all ranks had come whose arrival
-    its tasks show, ns: for a rank that they do not name.
+    ``length`` in ns, ``peer`` -1 without one. ``unseen`` is how long it waited once all ranks with an arrival in its
+    tasks had come, ns: for a rank that they do not name.
     """
 
     known: Bools

@@ -198,7 +198,7 @@ def _traffic_of(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
 def _longest_waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> LongestWaits:
     """The longest wait of each; of equal ones that for the highest rank, then the last.
 
-    ``come`` is how long after the start the last rank came whose arrival shows, ns.
+    ``come`` is how long after the start the last rank with a visible arrival came, ns.
     """
     count = len(begin)
     waits = np.flatnonzero(tasks.kind == _WAITING)
@@ -376,7 +376,7 @@ def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None
         rank = np.concatenate((known.rank, np.full(len(alone), UNKNOWN)))
         after = np.concatenate((known.after, guessed[alone]))
         arrivals = Arrivals(late.count, owner, rank, after).taken(np.argsort(owner, kind="stable"))
-    # Whoever passes messages on comes after those it gets them from, late or not.
+    # A rank that passes messages on comes after those it gets them from, late or not.
     seen = seen.taken(fill[seen.owner] == 0)
     every = np.unique(seen.rank)
     often = every[_beyond_chance(seen, lambda rank: np.searchsorted(every, rank), len(every))]

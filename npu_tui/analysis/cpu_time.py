@@ -1,8 +1,8 @@
 """Who had the CPU while an idle device waited for launches: lost time by state of the thread and by culprit.
 
 A launch is late from when the device is ready until it is made. Until its operation is enqueued, the thread that
-enqueues it is responsible, from then on the one that launches it. What that thread did meanwhile tells the recording of
-the scheduler: the parts add up to the lost time to the nanosecond, what is not recorded is a part of its own.
+enqueues it is responsible, from then on the one that launches it. The recording of the scheduler says what that thread
+did meanwhile: the parts add up to the lost time to the nanosecond, and what is not recorded is a part of its own.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def thread_timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I
     none, states = np.zeros(1, np.int64), scheduling.states_of(task)
     _add_known_waits(rows, scheduling, task, frozenset(), none, none, none + end)
     _, part, _, _, by, cpu, start, until = _columns(rows, len(WaitParts.__struct_fields__))
-    over = np.flatnonzero((until > start) & (by != NOBODY))  # whoever had the CPU within a state
+    over = np.flatnonzero((until > start) & (by != NOBODY))  # the thread that had the CPU within a state
     over = over[np.argsort(start[over], kind="stable")]
     edges = np.unique(np.concatenate(([0], states.start, states.end, start[over], until[over])))
     edges = edges[(edges >= 0) & (edges < end)]
@@ -230,9 +230,9 @@ class Culprit(Struct, frozen=True):
     """A task or an interrupt that took ``total`` ns of the lost time, in one state of the launching threads.
 
     ``part`` is one of ``PARTS``. ``name`` is that of the threads that ran instead or ended a sleep, or of the source of
-    the interrupt; empty for others, of which ``by`` tells what they are. ``task`` is the thread where it is one,
-    ``process`` its process where that is known, ``cpus`` where it happened, ``waits`` how many launches it made late,
-    ``rows`` its rows of the parts.
+    the interrupt; empty for others: ``by`` says what they are. ``task`` is the thread where it is one, ``process`` its
+    process where that is known, ``cpus`` where it happened, ``waits`` how many launches it made late, ``rows`` its rows
+    of the parts.
     """
 
     part: str
@@ -247,7 +247,7 @@ class Culprit(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, int | None, By]:
-        """What tells it from others."""
+        """What identifies it."""
         return self.part, self.name, self.process, self.by
 
 

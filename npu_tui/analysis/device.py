@@ -1,6 +1,6 @@
-"""What keeps a device busy: windows of time, masks of compute, collectives and copies; slices by name.
+"""What keeps a device busy: windows of time, masks of compute, collectives and copies; slices by name; times of lanes.
 
-The lanes of a trace without a device: how long each works and waits, and what the longest chain runs on.
+In a trace without a device: how long each lane works and waits, and what the longest chain runs on.
 
 The simulator of ``msprof op`` writes a layer for each core and a lane for each pipe, with links from the flag that a
 pipe sets to the instruction that another one begins with it (https://gitcode.com/Ascend/msopprof, ``docs/en/user_guide/
@@ -81,7 +81,7 @@ class DeviceSlices:
     """Masks over all slices of a trace for one device; (n,) each.
 
     ``busy`` is compute, collectives (of group lanes; without any the tasks of their streams) and copies. Event waits,
-    event records and plane tasks are not. Nor are ``overruns``, kernels whose length cannot be: those slices, (k,).
+    event records and plane tasks are not. Nor are ``overruns``, kernels of an impossible length: those slices, (k,).
     """
 
     device: int | None
@@ -260,7 +260,7 @@ class LaneTimes(Struct, frozen=True):
     """The lanes ``lane`` with slices, in their order, times in ns; (n,) each.
 
     A lane works ``busy`` of the ``span`` of its layer, and ``wait`` is what else it stands in instructions that wait.
-    ``chained`` is its time in the longest chain, of which ``between`` is in no slice; 0 where there is no chain.
+    ``chained`` is its time in the longest chain, and ``between`` the part of it in no slice; 0 where there is no chain.
     """
 
     lane: I64

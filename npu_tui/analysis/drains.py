@@ -3,7 +3,7 @@
 A drain is a pause of the device of 100 us or more without any launch in flight. Its cause is the first that applies,
 in the order of ``_causes``.
 
-Work of the host that launches nothing: operations and frames of Python in which no thread launches or waits.
+Work of the host that launches nothing is operations and frames of Python in which no thread launches or waits.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: LaunchPairs, next_pair: I
         following = _next_begin(trace, since)
         waited &= short | (np.minimum(following, host_end) - since < least)
         since = following
-    # A collective or event wait at the head of a stream blocks what is queued behind it.
+    # A collective or event wait at the head of a stream blocks what is queued after it.
     heads = np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait)
     head = np.union1d(*(items[length(items) >= LONG_NS] for items in heads))
     copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
@@ -207,7 +207,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: LaunchPairs, next_pair: I
         return taken >= share * (host_end - host_start)
 
     causes: list[tuple[Cause, Bools]] = [
-        # Whoever waited has gone on since, to what launches nothing, or no more, and takes most of the drain.
+        # The thread that waited has gone on since, to what launches nothing, or no more, and takes most of the drain.
         ("work", takes(idle_work(trace), _MOST) | takes(launch_delays(trace).items, _MOST)),
         ("gc", takes(collecting, _MOST)),
         ("dataloader", takes(loading, _MOST)),
@@ -290,7 +290,7 @@ def dispatch_ranges(trace: Trace, device: DeviceSlices, launches: Dispatch) -> l
         return []
     firsts = np.flatnonzero(np.append(True, np.diff(time[near]) > _GAP_NS))
     lasts = np.append(firsts[1:], len(near)) - 1
-    # Two launches in a row may be near-vertical by chance; three show a host that is always behind.
+    # Two launches in a row may be near-vertical by chance; three show a host that is always late.
     members = lasts - firsts + 1
     firsts, lasts, members = firsts[members >= SOME], lasts[members >= SOME], members[members >= SOME]
     start = time[near[firsts]]

@@ -29,12 +29,12 @@ _LONGER = 2.0  # steps of an unknown kind that compute so much longer than repla
 
 
 class EngineStep(Struct, frozen=True):
-    """One step; times in ns, None where the trace does not tell.
+    """One step; times in ns, None where the trace does not say.
 
     ``window`` is its time on the device, until the next step begins there; ``start`` and ``host`` are start and length
-    of its slice ``item`` (-1: none). In ``window`` devices are ``busy``; in the ``bubble`` at its end they are not.
-    In the ``unasked`` time the engine has no request: it is part of ``window``, not of ``bubble``.
-    ``replayed`` of its ``kernels`` are of graphs. ``phases`` are ranges of the host until the next step begins there.
+    of its slice ``item`` (-1: none). In ``window`` devices are ``busy``; in the ``bubble`` at its end they are not. In
+    the ``unasked`` time the engine has no request: it is part of ``window``, not of ``bubble``. ``replayed`` of its
+    ``kernels`` belong to graphs. ``phases`` are ranges of the host until the next step begins there.
     """
 
     number: int
@@ -74,7 +74,7 @@ class EngineStep(Struct, frozen=True):
 def fallen_out(steps: Sequence[EngineStep]) -> list[EngineStep]:
     """The steps that launch every kernel by itself although graphs replay others of their kind.
 
-    A step of unknown kind whose kernels take far longer than those of replayed ones may be a prefill.
+    A step of unknown kind may be a prefill if its kernels take far longer than those of replayed ones.
     """
     known = [step for step in steps if step.window is not None and step.captured is not None]
     busy: dict[str, list[int]] = {}
@@ -89,7 +89,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class EngineSteps(Struct, frozen=True):
-    """The steps of a run by start, and what tells where they begin (None without any).
+    """The steps of a run by start, and the sign by which they begin (None without any).
 
     Of the slices ``kernel`` it has the position of the ``step`` that each belongs to (-1: none), and when the host
     ``made`` its launch, ns (-1: not known); (n,).
@@ -114,9 +114,9 @@ def engine_steps(
     launches: Sequence[Dispatch],
     unasked: tuple[I64, I64],
 ) -> EngineSteps:
-    """The figures of ``steps``, each with a window or None; those without a slice (-1) are told by the device alone.
+    """The figures of ``steps``, each with a window or None; those without a slice (-1) are known from the device alone.
 
-    ``unasked`` is when devices idle as nobody has a request.
+    ``unasked`` is when devices idle for lack of requests.
     """
     count = len(steps)
     windows = [step.window or Window(0, 0) for step in steps]
@@ -127,7 +127,7 @@ def engine_steps(
     ends = np.append(begins[1:], max(int(trace.end), int(begins.max(initial=0)))) if count else begins
     kernel, copy, busy = _masks(trace, devices)
     # Asynchronous scheduling starts a step on the host while the device is in the one before: what a step launched is
-    # told by the links, not by its time.
+    # known by the links, not by its time.
     work = launched_by(trace, begins)
     of_kernel, of_copy = (_steps_of(trace, work, (low, high), on_host, items) for items in (kernel, copy))
     in_graph = BySlice(work.item, work.graph.astype(np.int64)).of(kernel) > 0
@@ -136,7 +136,7 @@ def engine_steps(
     )
     covered = union(trace.slices.start[busy], trace.slices.end[busy])
     working = covered_within(*covered, low, high)
-    # The bubble of a step: from the end of its last work to that of its window, without time nobody asked for.
+    # The bubble of a step: from the end of its last work to that of its window, without time that no request asked for.
     last = np.searchsorted(covered[0], high, "left") - 1
     reached = np.where(last >= 0, np.append(covered[1], 0)[last], low)
     idle_from = np.minimum(np.maximum(reached, low), high)
@@ -249,7 +249,7 @@ _DECODE = re.compile(r"paged_?attention|incre_?flash", re.I)
 
 
 def kinds_by_kernels(trace: Trace, kernels: I64, windows: Sequence[Window]) -> list[EngineName]:
-    """What the names of attention kernels tell of the kind of each step, ``unknown`` where they do not."""
+    """The kind of each step by the names of its attention kernels, ``unknown`` where they do not say."""
     slices = trace.slices
     marks = []
     low, high = (np.array([getattr(window, end) for window in windows], np.int64) for end in ("start", "end"))
@@ -262,7 +262,7 @@ def kinds_by_kernels(trace: Trace, kernels: I64, windows: Sequence[Window]) -> l
 
 
 def padded_by_shapes(engine: EngineSteps, table: KernelTable) -> list[EngineStep]:
-    """The steps with the requests that replayed ones are padded to, where their names do not tell and shapes do.
+    """The steps with the requests that replayed ones are padded to, where their names do not say and shapes do.
 
     The first side of a matrix product counts the tokens of the batch: that of most products of the step.
     """
@@ -293,8 +293,8 @@ def _rows_of(shapes: str) -> int:
 class EngineKind(Struct, frozen=True):
     """The steps of one kind with up to ``bucket`` tokens and more than half of that (None: unknown), times in ns.
 
-    ``spans`` are their lengths on the device, ``tokens`` of all of them (None where one does not tell). ``phases`` are
-    the time on the host by phase.
+    ``spans`` are their lengths on the device, ``tokens`` those of all of them (None where one is unknown). ``phases``
+    are the time on the host by phase.
     """
 
     kind: str

@@ -37,7 +37,7 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
 }
 """What a count of ``TraceHealth`` takes away; what was never shown takes nothing away."""
 
-# Warnings of what is missing in a number of events that nobody knows.
+# Warnings of what is missing, an unknown number of events.
 _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
     **dict.fromkeys(("odd.db_texts", "odd.untold", "odd.half_told"), _SLICES),
     **dict.fromkeys(("odd.clock_ahead", "odd.clock_behind"), _BOTH),
@@ -76,7 +76,7 @@ def half_told(found: ServiceTimeline) -> int:
 
 
 UNKNOWN_SHARE = 1.0
-"""The share of what nobody can count: as much as there is."""
+"""The share of what cannot be counted: all there is."""
 
 
 class Loss(Struct, frozen=True):

@@ -30,14 +30,14 @@ _FUSED = re.compile(
 _EXCHANGE = re.compile(r"MoeDistribute(?P<npu>Dispatch|Combine)|deep_ep.*(?P<gpu>dispatch|combine)", re.IGNORECASE)
 _ROUTING = re.compile(r"Moe(?:Init|Finalize)Routing|MoeToken(?:Un)?Permute", re.IGNORECASE)
 """Kernels that put tokens into the order of their experts, once for each expert of a token, and back."""
-_MOST_EXPERTS = 64  # experts of one token: models have up to 22; a side beyond is none
+_MOST_EXPERTS = 64  # experts of one token: models have up to 22; a larger side is something else
 _ATTENTION = re.compile(r"attention|flash|mla_", re.IGNORECASE)
 _GRADIENT = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _LAST = re.compile(r"^ArgMax", re.IGNORECASE)
 """Kernels that choose the next token: a pass ends there."""
 _VOCABULARY = 32_768  # columns of weights from which a product is that of the words (lm head), which ends a pass too
 
-# Kinds of kernels that are told, those with most time: where each step has shapes of its own, a few steps of a model.
+# Kinds of kernels that are listed, those with most time: where each step has shapes of its own, a few steps of a model.
 _PACES = 64
 
 KERNELS, ALL_TO_ALL, OTHER = range(3)
@@ -164,7 +164,7 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     """Every MoE layer of every pass by start.
 
     ``borders`` are times at which a pass may begin, ``backward`` says which kernels the backward pass launched; (n,).
-    Where it names none, gradients tell: kernels called so stand before the products of a layer in a backward pass.
+    Where it names none, gradients say so: kernels called so stand before the products of a layer in a backward pass.
     """
     fused = _kernels_named(kernels, _FUSED)
     chosen = _kernels_named(kernels, _PRODUCT) & ~fused

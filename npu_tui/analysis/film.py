@@ -2,7 +2,7 @@
 
 The replay knows when points of host threads are passed and when tasks of the device run. What lies between two points
 of a thread keeps its length, without what the change removes, and ends with the next point at the latest. What lies in
-a task of the device, or between two, moves with these. Counters are left out: no replay tells them.
+a task of the device, or between two, moves with these. Counters are left out: no replay has them.
 """
 
 from __future__ import annotations

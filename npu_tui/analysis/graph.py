@@ -1,11 +1,11 @@
-"""When the nodes of a graph are passed: the one replay, of a rank, of a job's collectives, of a pipeline and of roles.
+"""When the nodes of a graph are passed: one replay for a rank, a job's collectives, a pipeline and roles.
 
 A node is passed when every edge to it allows it, each a lag after the node it comes from. A change of a run is another
-lag on some edges. Whoever builds a graph says what its nodes and edges are; here is only time.
+lag on some edges. What builds a graph says what its nodes and edges are; here is only time.
 
-In which order the stages of a pipeline run their passes, and how long that takes: max-plus over any times.
+A ``Plan`` is the order in which the stages of a pipeline run their passes, and says how long that takes.
 
-A plan is a graph: a pass follows the one before it on its stage and the one that it needs from another stage. Its
+It is a graph too: a pass follows the one before it on its stage and the one that it needs from another stage. Its
 length is the longest way through that graph (max-plus), for any length of each pass.
 """
 
@@ -70,7 +70,7 @@ class Graph(Struct, frozen=True, eq=False):
         return lag
 
     def passed(self, lag: I64) -> I64:
-        """When each row is passed with the lags ``lag``, ns after the origin."""
+        """When each row is passed with these lags, ns after the origin."""
         return passing(self.source, self.edge, self.other_source, self.other_edge, lag)
 
     def times(self, lag: I64) -> I64:
@@ -98,7 +98,7 @@ class Plan(Struct, frozen=True, eq=False):
     """The passes of ``stages`` stages with ``micro`` micro batches in ``chunks`` chunks a stage; (n,) by stage, order.
 
     A pass follows the one ``before`` it on its stage and the one that it ``needs`` from another one, -1 without one;
-    ``order`` has every pass behind both; node k + 1 of ``graph`` is the end of its k-th pass.
+    ``order`` has every pass after both; node k + 1 of ``graph`` is the end of its k-th pass.
     """
 
     schedule: Schedule
@@ -148,14 +148,14 @@ class Plan(Struct, frozen=True, eq=False):
         return means
 
 
-_MOST = 4_096  # forward passes of a step on one stage; more of them are several steps whose borders nothing tells
+_MOST = 4_096  # forward passes of a step on one stage; more of them are several steps with unknown borders
 
 
 def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
     """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F or B.
 
-    A stage without letters is not known.
-    With ``wraps`` the last stage sends to the first one, without it does not; None: nothing tells.
+    A stage without letters is not known. With ``wraps`` the last stage sends to the first one, without it does not;
+    None: unknown.
     """
     stages, count = len(kinds), max(own.count("F") for own in kinds)
     names: list[tuple[Schedule, int]] = []
@@ -171,7 +171,7 @@ def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
 
 
 def plan_with(kinds: Sequence[str]) -> Plan | None:
-    """The plan that some stages tell, ``""`` for others: the simplest one."""
+    """The plan that fits the known stages, ``""`` for others: the simplest one."""
     return next((plan for wraps in (False, True) for plan in plan_of(kinds, wraps)), None)
 
 

@@ -1,4 +1,4 @@
-"""Whose the time of host threads is: work that launches nothing, launching, waiting for the device.
+"""The owners of the time of host threads: work that launches nothing, launching, waiting for the device.
 
 Work belongs to the innermost frame of the program around it, time between two launches to the function that launches,
 a wait to the operation that waits.
@@ -122,7 +122,7 @@ class HostOwners:
         points, slices = self._points, self._trace.slices
         parts = np.flatnonzero(self.works & ~self.serves & (self.point >= 0))
         item, point = self.calls.item[parts], self.point[parts]
-        in_call = self.calls.node[parts] != ROOT  # a step is none
+        in_call = self.calls.node[parts] != ROOT  # a step is no frame
         low = np.where(in_call, np.maximum(slices.start[item], points.time[point]), self.calls.low[parts])
         until = np.minimum(slices.end[item], points.time[point] + points.until_next(point))
         high = np.where(in_call, until, self.calls.high[parts])

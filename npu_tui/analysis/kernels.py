@@ -463,10 +463,10 @@ BACKWARD = 2.5
 
 
 def attention_flops(kind: str, inputs: str | None, outputs: str | None) -> float:
-    """FLOP of a kernel of type ``kind``, not-a-number where its shapes do not tell them.
+    """FLOP of a kernel of type ``kind``, not-a-number where its shapes do not give them.
 
-    Not told are ragged lengths (TND), masks other than the compressed one, and that one where queries and keys have
-    different lengths.
+    Unknown for ragged lengths (TND), for masks other than the compressed one, and for that one where queries and keys
+    differ in length.
     """
     match = _FLASH.fullmatch(kind)
     if match is None:

@@ -72,7 +72,7 @@ class Dispatch(Struct, frozen=True):
 
     @property
     def queued(self) -> npt.NDArray[np.bool_]:
-        """Which launches waited on the device behind others."""
+        """Which launches waited on the device for others."""
         return self.relative > max(SHALLOW_NS, self.near_limit)
 
     @property
@@ -129,7 +129,7 @@ def launch_delays(trace: Trace) -> BySlice:
     call, place = distinct(links.source_slice[link])
     made, started = np.full(len(call), 2**62), np.full(len(call), 2**62)
     np.minimum.at(made, place, links.source_time[link])
-    # The first target tells the device: links come by target time.
+    # The first target gives the device: links come by target time.
     _, first = np.unique(place, return_index=True)
     started = links.target_time[link[first]]
     length = slices.end[call] - made
@@ -284,7 +284,7 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Launch
     target = links.target_slice[link]
     linked = np.zeros(len(slices), np.bool_)
     linked[target] = True
-    # Kineto tells the launch of every kernel of a graph.
+    # Kineto names the launch of every kernel of a graph.
     unlinked = np.flatnonzero((device.compute | device.copy) & ~linked & (not is_kineto(trace)))
     before = count_until(links.target_time[link], slices.start[unlinked]) - 1
     # The streams of collectives hold tasks that look like kernels, but no launch leads to them.
@@ -317,7 +317,7 @@ _GRAPH = re.compile(
 
 
 def graph_launches(trace: Trace, link: I64) -> npt.NDArray[np.bool_]:
-    """Which of the launches ``link`` are of a captured graph; (n,)."""
+    """Which of the launches ``link`` belong to a captured graph; (n,)."""
     around = _graph_calls(trace)
     lane, time = trace.links.source_lane[link], trace.links.source_time[link]
     return np.asarray(around.find(lane, time, time) >= 0)

@@ -18,7 +18,7 @@ MAINLY = 2 / 3
 ALMOST_ALL = 0.9
 """Predicted gains hold within a tenth (simulated causes): what differs by less is as much."""
 A_PART = 0.2
-"""Less of something is left over or rare, and is told with what holds the rest."""
+"""Less of something is left over or rare, and is named together with what holds the rest."""
 NOTABLE = 0.1
 """A smaller part of something is not named beside the others."""
 LITTLE = 0.05
@@ -35,7 +35,7 @@ MORE_THAN_ONE = 2
 SOME = 3
 """Fewer are chance: launches of a range, views of a clock, ranks that take turns."""
 FEWEST_EQUALS = 4
-"""Three that agree say what is usual, of which a fourth may differ."""
+"""Three that agree say what is usual, and a fourth may differ."""
 ENOUGH = 5
 """Of fewer the best or the usual one is that of a single one."""
 FEWEST_OF_P99 = 100
@@ -45,7 +45,7 @@ FAR_LONGER = 5
 ANOTHER_KIND = 10
 """So many times as long as usual is no longer one of the same kind: a pause and no gap, a cause and no latency."""
 BEST_PERCENTILE = 90.0
-"""The percentile of speeds that tells what the hardware reaches: it is rarely faster, often slower."""
+"""The percentile of speeds that counts as what the hardware reaches: it is rarely faster, often slower."""
 NAMED = 3
 """Names in a sentence that has other figures too; the places and the tables have the others."""
 PLACES = 5

@@ -92,7 +92,7 @@ class MemoryUse(Struct, frozen=True):
         if reserved is None or allocated is None:
             return None
         at = reserved.time[reserved.value == reserved.peak[1]]
-        # Reserved memory stays at its peak for a while: the most that is in use meanwhile tells what is wasted.
+        # Reserved memory stays at its peak for a while: the most that is in use meanwhile shows what is wasted.
         allocated_then = _values_at(allocated, at[at >= allocated.time[0]])
         return reserved.peak[0], reserved.peak[1], int(allocated_then.max(initial=0))
 

@@ -30,7 +30,7 @@ ShapesOf = Callable[[I64], Sequence[object]]
 
 MODULE = "nn.Module: "
 """What the name of a slice of a module begins with."""
-# Types of kernels whose FLOP count; those of all others are too few to.
+# Types of kernels whose FLOP count; all others have too few.
 _MATRIX = re.compile(r"matmul|gmm|conv[23]d|attention", re.IGNORECASE)
 _CONVOLUTION = re.compile(r"conv[23]d", re.IGNORECASE)
 _BACKWARD = re.compile(r"backprop|grad", re.IGNORECASE)
@@ -48,7 +48,7 @@ class Module(Struct, frozen=True):
     is not-a-number without launches, ``flops`` where a kernel of matrices has unknown FLOP; ``half`` says whether all
     of those compute in 16 bits. ``items`` are the calls by start.
 
-    Of a ``borrowed`` one another profile tells which kernels it launched: its calls and operations are not known, and
+    For a ``borrowed`` one another profile says which kernels it launched: its calls and operations are not known, and
     ``items`` are its kernels.
     """
 
@@ -90,7 +90,7 @@ def modules(
 ) -> list[Module]:
     """The modules of what starts on ``devices`` in ``window``, each before those in it; at last what is in none.
 
-    Collectives are left out, as they wait. Empty where the trace has no slices of modules. ``kernels`` tell shapes,
+    Collectives are left out, as they wait. Empty where the trace has no slices of modules. ``kernels`` give shapes,
     ``launches`` lost time.
     """
     around = _module_calls(trace)
@@ -217,7 +217,7 @@ def _flops(trace: Trace, launched: _Launched, kernels: KernelTable, shapes_of: S
     matrix, convolution, backward = (_matching(kernels, pattern, row) for pattern in (_MATRIX, _CONVOLUTION, _BACKWARD))
     products = matrix_flops(kernels)
     flops = np.where(matrix, np.where(known, products[row] if len(products) else np.nan, np.nan), 0.0)
-    if is_kineto(trace):  # kernels of a GPU have no shapes, and their names do not tell which are of matrices
+    if is_kineto(trace):  # kernels of a GPU have no shapes, and their names do not say which multiply matrices
         flops = np.full(len(row), np.nan)
     wide = np.zeros(len(row), np.bool_)
     for k in np.flatnonzero(matrix).tolist():
@@ -268,7 +268,7 @@ def _format(kernels: KernelTable, row: int) -> str:
 def _flops_of(dims: object, output: str | None, layout: str) -> float:
     """2 · N · Ho · Wo · (Cout · Cin / groups · Kh · Kw) of a convolution, ``dims`` the shapes of input and weight.
 
-    Not-a-number where a shape is not told, or is none of a convolution over images.
+    Not-a-number where a shape is missing, or fits no convolution over images.
     """
     try:
         shapes = dims if isinstance(dims, list) else [shape.split(",") for shape in str(dims).split(";")]

@@ -230,7 +230,7 @@ def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tup
 
 
 def disagreements(trace: Trace, devices: Sequence[DevicePart]) -> list[tuple[str, int]]:
-    """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
+    """Lanes of Overlap Analysis that disagree with the slices of their device, and the difference, ns."""
     excess = []
     for device in devices:
         if device.lanes is not None and device.lanes.layer is not None and device.slices is not None:
@@ -320,7 +320,7 @@ def _starts(trace: Trace, device: DeviceSlices, pairs: LaunchPairs) -> _Starts:
 
 
 def _late_until(gaps: Intervals, starts: _Starts | None) -> tuple[F64, Bools]:
-    """Until when the host was late in each of ``gaps``, ns, and whether a launch tells; (n,) each."""
+    """Until when the host was late in each of ``gaps``, ns, and whether a launch shows it; (n,) each."""
     start, end = gaps
     linked = np.zeros(len(start), np.bool_)
     late_until = start.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Whose the critical path is: its stretches by owner, and what the run without each owner would gain.
+"""The owners of the critical path: its stretches by owner, and what the run without each owner would gain.
 
 Work of the host that launches nothing belongs to the innermost frame of the user around it, time between two launches
 to what launches, a wait for the device to the call that waits, device time to the operator or the group, lateness to
@@ -43,7 +43,7 @@ from npu_tui.trace.once import of_trace
 def owners(
     replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Change], Change], after: Change = NO_CHANGE
 ) -> Owners:
-    """The owners of ``path``, that of the run of ``replay`` with the change ``after``, or a part of it.
+    """The owners of ``path``: the path of the run of ``replay`` with the change ``after``, or a part of that.
 
     ``types_of`` gives the operator types of slices; ``judged`` is a change within what is judged of the run.
     """
@@ -69,7 +69,7 @@ def owners(
         replace(rows[k], kind="host" if 2 * in_calls[k] > time[k] else rows[k].kind, on_path=time[k], count=count[k])
         for k in order
     ]
-    # Each gain is a run of the model: of what holds next to nothing of the path it is not worth one.
+    # Each gain is a run of the model: of what holds next to nothing of the path is not worth one.
     least = UNSEEN * cut.length
     told = [
         replace(row, gain=max(replay.gain(judged(row.change), after), 0))
@@ -187,7 +187,7 @@ def _framework_operations(trace: Trace) -> Around:
 
 
 def _largest_line(codes: I64, lines: list[CodeLine], time: I64) -> CodeLine | None:
-    """The line that holds most of the ``time`` (ns) of those with the ``codes``; None where none does."""
+    """The line of the ``codes`` that holds most of the ``time`` (ns); None where none does."""
     sums = np.bincount(codes + 1, time, len(lines) + 1)
     most = int(np.argmax(sums))
     return lines[most - 1] if most > 0 and sums[most] > HALF * int(time.sum()) else None

@@ -4,7 +4,7 @@ Each node is reached by the last of its incoming edges. From the end of the run 
 chain of stretches of time, each of which begins where the one before it ends. Together they cover the run, so nothing
 is counted twice or left out. Time that the model cannot explain is a stretch of the kind ``unexplained``.
 
-An owner of a part of the critical path: whose some stretches are, and what the run without it would gain.
+An ``Owner`` has some stretches of the path, and says what the run would gain without it.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Paths:
 
 _FIRST_WINDOW_NS = 20_000_000
 _WIDER = 8
-"""The first window of a walk, and by how much it grows each time that no task in it stops the walk."""
+"""The first window of a walk, and the factor by which it grows whenever no task in it stops the walk."""
 
 
 def _is_stopped(walk: ReplayWalk, stops: Bools) -> bool:
@@ -299,7 +299,7 @@ def _map(items: I64 | I32, count: int) -> I64:
 
 
 Doing = Literal["work", "launch", "wait", "device"]
-"""What an owner does: work that launches nothing, launching, waiting for the device, or it is of the device."""
+"""What an owner does: work that launches nothing, launching, waiting for the device, or work of the device."""
 
 
 class Owner(Struct, frozen=True, eq=False):

@@ -85,7 +85,7 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
 
 
 class _Even(Struct, frozen=True):
-    """How long a step takes whose stages all work as this one does, ns, and how far that varies."""
+    """How long a step takes if all stages work as this one does, ns, and how far that varies."""
 
     length: float
     spread: float
@@ -155,14 +155,14 @@ def _passes_between_messages(
     """The passes of this stage in their order: their kind, and how long each took, None where that is not seen.
 
     A forward pass begins with what the stage before sent, on the first stage it ends with what is sent on; a backward
-    pass begins with what the stage behind sent, on the last stage it ends with what is sent back.
+    pass begins with what the next stage sent, on the last stage it ends with what is sent back.
     """
     ahead, behind = (place - 1) % stages, (place + 1) % stages
     marks = {
         ("receive", ahead) if place else ("send", behind): FORWARD,
         ("receive", behind) if place < stages - 1 else ("send", ahead): BACKWARD,
     }
-    # With two stages the one before is the one behind, and messages do not tell the two ways apart.
+    # With two stages the one before is also the next one, and messages do not show which way they go.
     if ahead == behind and len(marks) < 2:
         return None
     borders = sorted({each.start for each in messages} | ({closing.start} if closing is not None else set()))
@@ -194,8 +194,8 @@ def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | 
     The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
     passes of a micro batch take here, and ``moving`` a message: even stages wait for one now and then.
 
-    A guess that no file confirms: simulated pipelines of two stages, or of one pass, need it, as nothing tells their
-    schedule.
+    A guess that no file confirms: simulated pipelines of two stages, or of one pass, need it, as their schedule is
+    unknown.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
@@ -213,7 +213,7 @@ def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | 
             above = place is not None and event.peer > place
             if event.item not in steady and place is not None and (stages or number or not above):
                 between = 1 if number else stages - 1 - place if above else place
-                # Whoever takes longer than the passes between take of this stage is late itself.
+                # A stage that takes longer than the passes between take on this stage is late itself.
                 slack = max(slack, event.wait - between * (work + usual))
             late[event.item] = slack
     return late

@@ -212,7 +212,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64, I64]:
     of_copies = np.array([_COPY in name.lower() for name in trace.names] + [False], np.bool_)
     lost = np.flatnonzero((lane < 0) & of_copies[slices.name[item]])
     if len(lost):
-        # Databases of older chips keep the calls of copies, and not which copy is whose: they come in their order.
+        # Databases of older chips keep the calls of copies, and not which copy each made: they come in their order.
         calls = _cann_slices(trace, lambda own: of_copies[slices.name[own]])
         calls = calls[~among(slices.connection[calls], np.unique(connection))]
         calls = calls[np.argsort(slices.start[calls], kind="stable")]

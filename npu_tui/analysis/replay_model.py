@@ -3,7 +3,7 @@
 A node is an event of host or device, at its recorded time; ``replay`` passes all nodes again with other lengths.
 Times of the device are moved onto the clock of the host by the clock floor.
 
-Dependencies that nobody recorded: streams that idle with work queued until a task of another stream ends.
+Some dependencies are not recorded: streams idle with work queued until a task of another stream ends.
 
 Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT that would tell them, or one without
 the EVENT_RECORD that it waits for.
@@ -126,7 +126,7 @@ def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
 
 
 def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
-    """By how much ``floor`` is too small, ns; 0 if it is not: with it, waits would end before the device is done.
+    """How much too small ``floor`` is, ns; 0 if it is not: with it, waits would end before the device is done.
 
     A launch reveals the clock offset only if it reached an idle device, which never happens if the host is far ahead.
     Waits reveal it from the other side.
@@ -147,7 +147,7 @@ def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
     return int(late[late <= usual + AWAKE_NS].max())
 
 
-_LEVELS = 64  # nodes at one ns that an edge may push behind each other
+_LEVELS = 64  # nodes at one ns that an edge may push past each other
 _ROUNDS = 400  # rounds until edges that still lead back are left out
 
 
@@ -167,7 +167,7 @@ class Model(Struct):
     target. ``start_node`` and ``end_node`` are those of every task: for a kernel both are its start, to which the
     ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``host`` are the nodes of the
     host, ``copies`` says which tasks are copies, ``tids`` are the host threads that the work of ``edges`` indexes,
-    ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of the busy time whose launch is known.
+    ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of the busy time with a known launch.
     ``missed`` counts edges that contradict others and are left out. In ``unexplained`` (ns of the device) streams with
     queued work waited for something that is not known.
     """
@@ -284,7 +284,7 @@ def _replayed(part: DevicePart, item: I64) -> Bools:
 
 
 def clock_floor(trace: Trace, launches: Dispatch, device_tasks: Callable[[], DeviceTasks]) -> int:
-    """The clock of the device minus that of the host, as far as launches and waits tell it, ns.
+    """The clock of the device minus that of the host, as far as launches and waits show it, ns.
 
     A floor that launches do not confirm was capped at 30 us; waits of the host may show that it is larger, unless both
     have one clock.
@@ -307,7 +307,7 @@ def _levels(total: int, start_node: I32, end_node: I32) -> I64:
 def _sorted(source: I32, target: I32, time: I64, level: I64) -> tuple[I64, I64]:
     """The edges that contradict others, and an order of the nodes in which all other edges lead forward.
 
-    Nodes are sorted by time; where an edge leads back by a rounding error, its target moves behind its source, in
+    Nodes are sorted by time; where an edge leads back by a rounding error, its target moves after its source, in
     rounds, as that may turn further edges.
     """
     key = time * _LEVELS + level
@@ -334,7 +334,7 @@ def _ordered(source: I32, target: I32, where: I32) -> tuple[I32, I32, I64]:
 class Dependencies(Struct, frozen=True):
     """``source`` is the task that each task waited for without a record of it, -1 for most; (n,).
 
-    In ``unexplained`` (ns on the device's clock) streams waited as well, and nothing tells for what.
+    In ``unexplained`` (ns on the device's clock) streams waited as well, for something unknown.
     """
 
     source: I64

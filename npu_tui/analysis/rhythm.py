@@ -66,14 +66,14 @@ _ONCE_A_TOKEN = re.compile(r"argmax|top_?k|multinomial|sampl|embedding|gatherv\d
 
 Unit = Literal["token", "iteration", "repetition"]
 Basis = Literal["annotations", "graphs", "rhythm", "profiler"]
-"""What tells where the steps of an engine begin: its own names, launches of graphs, kernels, ``ProfilerStep#N``."""
+"""The signs by which steps of an engine begin: its own names, launches of graphs, kernels, ``ProfilerStep#N``."""
 
 
 class Rhythm(Struct, frozen=True):
     """The ``starts`` of the repetitions, ns on the device's clock; (count,).
 
     With training the unit is an iteration. It is a token only where something decodes, else a repetition. They were
-    told ``by`` calls of an engine, by launches of graphs, or by what else comes again.
+    found ``by`` calls of an engine, by launches of graphs, or by what else comes again.
     """
 
     starts: I64
@@ -168,7 +168,7 @@ def _is_called(name: re.Pattern[str], text: str) -> bool:
 
 
 def _order_of(launched: I64) -> I64:
-    """The kernels whose launch is known, by the time of it."""
+    """The kernels with a known launch, by the time of it."""
     known = np.flatnonzero(launched >= 0)
     return known[np.argsort(launched[known], kind="stable")]
 
@@ -242,7 +242,7 @@ def _starts_by_reads(trace: Trace, launched: I64) -> I64 | None:
 
 
 def _starts_by_choices(trace: Trace, names: I64, reads: I64) -> I64:
-    """``reads``, or the kernels behind each choice of a token where many are chosen before one is read back.
+    """``reads``, or the kernels after each choice of a token where many are chosen before one is read back.
 
     A server that reads back once a request makes many tokens with each.
     """
@@ -261,8 +261,8 @@ def _starts_by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I
     """The first kernel of every graph, by position; where several graphs take turns that of the rarest one.
 
     Graphs of one run that ``decodes`` between two choices of a token are pieces of one pass: the first one counts.
-    Graphs are told apart by the name of their first kernel, else by how many kernels come until the next one.
-    An eager pass of the model before the first graph or between two of them, such as a prefill, begins anew.
+    Graphs differ by the name of their first kernel, else by how many kernels come until the next one. An eager pass of
+    the model before the first graph or between two of them, such as a prefill, begins anew.
     """
     slices, launch = trace.slices, np.append(trace.links.source_event, -1)[link]
     first = np.unique(launch, return_index=True)[1]
@@ -293,7 +293,7 @@ def _starts_by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I
 def _input_kernels(graphs: I64, chosen: I64, gap: I64) -> I64:
     """The kernels at which what leads to ``graphs`` begins, such as the look-up of embeddings; (graphs,).
 
-    It begins at the largest ``gap`` behind the last one of the ``chosen`` tokens, usually so many kernels before them.
+    It begins at the largest ``gap`` after the last one of the ``chosen`` tokens, usually so many kernels before them.
     """
     last = np.append(-1, chosen)[np.searchsorted(chosen, graphs)]
     begins = [low + 1 + int(np.argmax(gap[low + 1 : at + 1])) for low, at in zip(last, graphs, strict=True) if low >= 0]
@@ -318,7 +318,7 @@ def _graph_and_eager_starts(graphs: I64, alone: Bools, gap: I64) -> I64:
 
 
 def _backward_among(trace: Trace, names: I64) -> Bools:
-    """Which of the kernels called ``names`` are of a backward pass or an optimizer; (n,)."""
+    """Which of the kernels called ``names`` belong to a backward pass or an optimizer; (n,)."""
     among: Bools = np.array([_BACKWARD.search(name) is not None for name in trace.names] + [False])[names]
     return among
 

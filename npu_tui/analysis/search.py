@@ -287,7 +287,7 @@ class Place(Struct, frozen=True):
 
 
 class LaunchClass(Struct, frozen=True):
-    """Kernels whose launch is of one class."""
+    """Kernels with launches of one class."""
 
     launch: Launch
 

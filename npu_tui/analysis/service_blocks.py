@@ -12,8 +12,8 @@ from npu_tui.trace.service import UNKNOWN
 
 MANY = 1 << 40
 """No limit."""
-_ASSUMED = 128  # tokens of a block where the tables do not tell
-_FEWEST = 30  # steps of either kind that tell when requests are admitted
+_ASSUMED = 128  # tokens of a block where the tables do not say
+_FEWEST = 30  # steps of either kind that show when requests are admitted
 _TRIED = 33  # numbers of tokens of answers for which room may be left, up to twice the longest one
 _SIZES = tuple(1 << power for power in range(3, 11))  # tokens of a block that are tried, 8 to 1,024
 _MOST_SPARE = 2  # blocks beyond its context that each request may hold
@@ -22,7 +22,7 @@ _EXACT = 0.5
 
 
 def room_of(found: ServiceTimeline) -> Room:
-    """What the steps of ``found`` tell: with the right size, free blocks and those of contexts are as many in all."""
+    """What the steps of ``found`` show: with the right size, free blocks and those of contexts are as many in all."""
     steps, engines = found.steps, range(len(found.engines))
     told, begun = found.service.batches.total_blocks, found.pair_step[found.entries]
     known = int(told.max()) if len(told) and told.max() > 0 else 0
@@ -68,7 +68,7 @@ def room_of(found: ServiceTimeline) -> Room:
 
 
 def _reserved(found: ServiceTimeline, whole: Bools, away: float) -> tuple[float, int, int, tuple[int, ...]] | None:
-    """Blocks for longer answers that each request gets with its prompt: how exactly, of which size, how many, of which.
+    """Blocks for longer answers that each request gets with its prompt: how exactly, of what size, how many, for which.
 
     Those of prompts and so many more of each request leave the free ones, nearer than ``away`` of contexts.
     """
@@ -94,7 +94,7 @@ def _falls(moment: I64, low: I64) -> tuple[tuple[int, int], ...]:
 
 
 def _margin(found: ServiceTimeline, number: int, room: Room) -> int:
-    """The least free blocks after an admission are a margin if they are few, or if requests wait for want of them."""
+    """The least free blocks after an admission are a margin if they are few, or if requests wait for lack of them."""
     steps, part, least, total = found.steps, found.steps.of(number), room.margin[number], room.total[number]
     if least <= EVEN * total:
         return max(least, 0)
@@ -149,7 +149,7 @@ def ahead_in(found: ServiceTimeline, room: Room, ahead: int) -> I64:
 
 
 def following_of(found: ServiceTimeline, number: int) -> I64:
-    """The pair that is admitted next after each step of an engine, at first or again, the last one after the last."""
+    """The pair admitted next, at first or again, after each step of an engine; after the last one, the last pair."""
     part = found.steps.of(number)
     mine = np.flatnonzero(found.pair_admitted)
     came_with = found.pair_step[mine]

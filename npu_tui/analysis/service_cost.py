@@ -93,7 +93,7 @@ def line_of(x: I64, y: I64) -> tuple[float, float]:
 
 
 def around_of(size: I64, others: I64, time: I64, usual: Bools) -> tuple[float, float, float]:
-    """How long what lies around a pass takes by the ``size`` of its batch, at least, and by ``others`` if they tell.
+    """How long what lies around a pass takes by the ``size`` of its batch, at least, and by ``others`` if they matter.
 
     Others are requests that wait for a schedule, or tokens of prompts whose inputs are prepared.
     """
@@ -125,7 +125,7 @@ class Slower(Struct, frozen=True):
 
 
 def slower_since(found: ServiceTimeline, mine: I64) -> Slower | None:
-    """Whether the engines that decode got slower (or faster) by their steps ``mine``; None where too few tell."""
+    """Whether the engines that decode got slower (or faster) by their steps ``mine``; None where too few show it."""
     steps = found.steps
     if len(mine) < 4 * FEWEST:
         return None
@@ -150,7 +150,7 @@ def slower_since(found: ServiceTimeline, mine: I64) -> Slower | None:
     grown, smooth = _growth(work, time, start, of), _away(work, time)
     if grown[0] < ALMOST_ALL * rest:
         return Slower(int(start[0]), grown[1], grown[2], int(start[-1]), grown[0] / len(time), smooth)
-    if factor < 1 and 2 * cut < len(time):  # the longer part tells the cost better
+    if factor < 1 and 2 * cut < len(time):  # the longer part shows the cost better
         cost = Cost(*(value / factor for value in astuple(fitted(work[cut:], time[cut:]))))
     return Slower(int(start[cut]), factor, cost, 0, rest / len(time), smooth)
 
@@ -174,7 +174,7 @@ class Jump(Struct, frozen=True):
 
 
 def jump_in(found: ServiceTimeline, mine: I64) -> Jump | None:
-    """The size of batches above which steps take longer at once, not by the work; None where too few steps tell.
+    """The size of batches above which steps take longer at once, not by the work; None where too few steps show it.
 
     It explains times better by half than a cost that all steps share.
     """
@@ -232,7 +232,7 @@ def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
 class Filled(Struct, frozen=True):
     """Steps that only decode cost ``cost`` and ``more`` ns, less ``each`` for a request: their batch is filled up.
 
-    So it is where they have more than ``above`` requests. ``sure`` is whether steps with prompts tell what a request
+    So it is where they have more than ``above`` requests. ``sure`` is whether steps with prompts show what a request
     costs; else it is assumed to be filled up to ``size``. Times are ``away`` from that by so much, relative to them.
     """
 
@@ -248,7 +248,7 @@ class Filled(Struct, frozen=True):
 def filled_in(found: ServiceTimeline, mine: I64, above: int = 0) -> Filled | None:
     """Whether steps that only decode take the same time for any number of requests, as where all run one large graph.
 
-    That they could take less is told by steps with a prompt, which compute more in less time. Steps of no more than
+    Steps with a prompt, which compute more in less time, show that they could take less. Steps of no more than
     ``above`` requests have a smaller graph.
     """
     steps = found.steps
@@ -285,7 +285,7 @@ class Floor(Struct, frozen=True):
 
 
 def floor_in(found: ServiceTimeline, mine: I64) -> Floor | None:
-    """The least time of passes, where passes with longer prompts tell that those that only decode cost far less.
+    """The least time of passes, where passes with longer prompts show that those that only decode cost far less.
 
     It explains times better by half than a cost that all passes share. None where too few passes take longer.
     """
@@ -296,7 +296,7 @@ def floor_in(found: ServiceTimeline, mine: I64) -> Floor | None:
         return None
     least = float(np.median(time[alone]))
     longer = ~alone & (time > np.quantile(time[alone], ALMOST_ALL))
-    for _ in range(_ROUNDS):  # which passes take longer than the least time, and what these cost, tell each other
+    for _ in range(_ROUNDS):  # which passes take longer than the least time, and what these cost, imply each other
         if longer.sum() < FEWEST:
             return None
         cost = fitted(work[longer], time[longer])
@@ -312,7 +312,7 @@ def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float
     """How far ``time`` is in all from a cost that grows evenly from the first to the last step, by which factor."""
     place = (start - start[0]) / max(int(start[-1] - start[0]), 1)
     line = np.ones(len(time))
-    for _ in range(_ROUNDS):  # the cost and its growth are told apart ever better
+    for _ in range(_ROUNDS):  # the cost and its growth are separated ever better
         cost = fitted(work, np.rint(time / line).astype(np.int64))
         ratio = time / np.maximum(cost.of(work), 1)
         slope, first = np.polyfit(place, np.clip(ratio / np.median(ratio), 1 / _MOST_GROWN, _MOST_GROWN), 1)
@@ -382,7 +382,7 @@ def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
     np.minimum.at(gap, which[busy], np.maximum(waits, 0)[busy])
     gap = gap[np.unique(which[busy])]
     heaviest, weight = np.zeros(count, np.int64), forward.astype(np.float64)
-    for _ in range(_ROUNDS):  # where all passes are as long as the longest one their work tells which that is
+    for _ in range(_ROUNDS):  # where all passes are as long as the longest one their work shows which that is
         order = np.argsort(weight, kind="stable")
         heaviest[which[order]] = order
         cost = fitted(work[heaviest], longest)
@@ -395,7 +395,7 @@ def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
 
 
 _MOST_REQUESTS, _MOST_STEPS = 1_500, 4_000
-"""So many are fitted together: a second. Requests beyond are not told apart."""
+"""So many are fitted together: a second. Requests beyond are not distinguished."""
 
 
 class Sampling(Struct, frozen=True, eq=False):
@@ -415,9 +415,9 @@ class Sampling(Struct, frozen=True, eq=False):
 
 
 def sampling_of(found: ServiceTimeline) -> Sampling | None:
-    """How sampling grows with more than the size of the batch; None where the size tells it as well, or too few steps.
+    """How sampling grows with more than the size of the batch; None where the size explains it as well.
 
-    Another reason explains it where times are nearer to it by half.
+    Another reason explains it where times are nearer to it by half. None as well with too few steps.
     """
     steps, mine, lat = found.steps, found.serving, found.latencies
     time: F64 = steps.cycle[:, Cycle.sampling].astype(np.float64)
@@ -468,7 +468,7 @@ def _special(found: ServiceTimeline, mine: I64, time: F64) -> tuple[I64, F64, Bo
     known = inside.sum(axis=0)
     least = float(np.quantile(time, LITTLE))
     both = (inside.T @ inside).astype(np.float64)
-    both[np.diag_indices(len(rids))] += HALF  # who is in few steps is told little of
+    both[np.diag_indices(len(rids))] += HALF  # little is known of who is in few steps
     weight = np.linalg.solve(both, inside.T.astype(np.float64) @ (time - least))
     values = np.sort(weight[known >= ENOUGH])
     if len(values) < 2 * SOME:

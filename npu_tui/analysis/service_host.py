@@ -190,7 +190,7 @@ _BINS = 50  # parts of a period, in most of which something of the host ends whe
 class Shared(Struct, frozen=True, eq=False):
     """All that the host does takes longer by the share ``each`` for each request that is open.
 
-    The ``time`` that this takes of each part of a cycle (steps, 7), and of each of the ranges that told it: ``own``.
+    The ``time`` that this takes of each part of a cycle (steps, 7), and of each of the ranges that show it: ``own``.
     """
 
     each: float

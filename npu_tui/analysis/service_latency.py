@@ -153,7 +153,7 @@ _LATEST, _LONGEST = 4_000_000_000_000_000_000, 10_000_000_000_000_000
 """Moments and lengths (116 days) above which a table is damaged, ns."""
 # Answers that take no longer from the first to the last token leave at once even where they are streamed.
 _AT_ONCE = 4 * WHOLE_MS
-_MOST_CHUNKS = 2000  # steps before the first token that are told apart
+_MOST_CHUNKS = 2000  # steps before the first token that are distinguished
 
 
 def _reasons(found: ServiceTimeline) -> I64:
@@ -361,7 +361,7 @@ def surcharges(steps: Steps, stuck: I64) -> I64:
 
 
 def aligned(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
-    """Put the steps on the clock of the requests; (engines,) by how much they were later.
+    """Put the steps on the clock of the requests; (engines,) how much later they were.
 
     A request ends after its last step, and is neither ``pulled`` to an engine nor on it before it left another. Where
     most of an engine do not, its host has another clock.

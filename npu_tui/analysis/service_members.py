@@ -14,8 +14,8 @@ _FEW = 16  # more tokens than one request decodes in a step, drafts included
 def is_prompt(service: Service) -> Bools:
     """Whether each member of a batch computes (part of) its prompt: by its type, or turn and tokens, or the batch.
 
-    Where a batch of both kinds tells nothing of its members, those do whose first batch of the pass it is, or one of
-    the first ones where prompts are computed in several.
+    Where a batch of both kinds says nothing of its members, those do whose first batch of the pass it is, or one of the
+    first ones where prompts are computed in several.
     """
     members, kind = service.members, service.batches.kind[service.members.batch]
     guess = (members.iter == 0) | (members.tokens > _FEW) | ((members.iter == UNKNOWN) & (kind == Kind.prefill))
@@ -87,7 +87,7 @@ def tokens_of(service: Service) -> I64:
 
 
 def _cut_to_room(service: Service, tokens: I64, prompt: Bools) -> None:
-    """Give the chunks of prompts, of which ``tokens`` has the whole, the part that a step has room for.
+    """Cut the chunks of prompts to the part that a step has room for; ``tokens`` has the whole ones.
 
     The budget is the least one with which all prompts are computed in as many steps as they were.
     """

@@ -45,14 +45,14 @@ class EngineModel(Struct, frozen=True):
     tokens of all answers would take; ``late`` slows all by a factor, ever more from a moment to another one. A request
     that decodes takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step. ``stalls`` are
     moments at which it stands still, and for how long, in order; ``stuck`` is extra time within the step that covers a
-    moment. One that ``swaps`` keeps the context of a request that it takes out; one that ``skips`` admits who comes
-    behind where the next one does not fit. ``lost`` are moments from which so many blocks more are nobody's. A request
-    computes no more than ``part`` tokens in a step. A batch ``beyond`` a size takes so many times as long, and one with
-    prompts so many times; those that only decode are ``filled`` up: so many ns more, less so many for each request,
-    from more than so many on. No pass takes less than ``least`` ns. What lies around a pass takes so many ns a request
-    and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a prompt,
-    what comes ``after`` it for each token given before. Without any request under way it waits with ``patience`` for
-    more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
+    moment. One that ``swaps`` keeps the context of a request that it takes out; one that ``skips`` admits a later
+    request where the next one does not fit. ``lost`` are moments from which so many more blocks have no owner. A
+    request computes no more than ``part`` tokens in a step. A batch ``beyond`` a size takes so many times as long, and
+    one with prompts so many times; those that only decode are ``filled`` up: so many ns more, less so many for each
+    request, from more than so many on. No pass takes less than ``least`` ns. What lies around a pass takes so many ns a
+    request and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a
+    prompt, what comes ``after`` it for each token given before. Without any request under way it waits with
+    ``patience`` for more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
     """
 
     cost: Cost
@@ -91,12 +91,13 @@ class ServiceModel(Struct, frozen=True):
 
     Each gets ``answer`` tokens. ``front`` lies between request and queue, ``held`` until the scheduler looks at it;
     ``pull`` (ns) and ``handover`` lie between the prefill engine and the decode engine; the prefill engine gives who is
-    ``early`` the first token, which leaves after the pull where it is ``shipped``. Latencies are of who ``counts``.
-    ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
-    between a step and the first token, ``close`` between the last step and the last token. Of those that wait the
-    lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a request in it
-    a step takes ``extra`` ns longer, the most ``once`` or those of all. In ``lockstep`` engines begin their steps
-    together and wait for the longest one, be it within their passes (``waits_inside``) or after their tokens.
+    ``early`` the first token, which leaves after the pull where it is ``shipped``. Latencies are those of the requests
+    that ``counts``. ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks.
+    ``tail`` lies between a step and the first token, ``close`` between the last step and the last token. Of those that
+    wait the lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a
+    request in it a step takes ``extra`` ns longer, the most ``once`` or those of all. In ``lockstep`` engines begin
+    their steps together and wait for the longest one, be it within their passes (``waits_inside``) or after their
+    tokens.
     """
 
     engines: tuple[EngineModel, ...]
@@ -131,7 +132,7 @@ def model_of(
 ) -> ServiceModel | None:  # fmt: skip
     """The model of ``found``, ``slower`` from a moment on, with a ``jump`` or ``floor`` of its cost, or ``filled`` up.
 
-    Sampling takes as long as ``sampling`` tells, without it by the size of batches.
+    Sampling takes as long as ``sampling`` says, without it by the size of batches.
 
     None where there is too little, or too much, to model.
 
@@ -358,7 +359,7 @@ def accepted(growth: float, model: ServiceModel) -> ServiceModel:
 
 
 def fewer_drafts(few: int, count: int, ratio: float, model: ServiceModel) -> ServiceModel:
-    """``model`` with ``few`` drafts a step of ``count``, ``ratio`` of which are accepted: each after those before it.
+    """``model`` with ``few`` drafts a step of ``count``, ``ratio`` of them accepted: each after those before it.
 
     All have the same probability.
     """

@@ -53,7 +53,7 @@ class Served(Struct, frozen=True):
 FIGURES = "ttft_p50", "ttft_p99", "ttft_mean", "tpot_p50", "tpot_p99", "tpot_mean"
 """The figures by which one service is better than another."""
 TOLD = (*(f"{name}_{one}" for name in ("ttft", "tpot", "e2e") for one in ("p50", "p99", "mean")), "itl_p99")
-"""The figures that are told, where the unchanged service has them as recorded."""
+"""The figures that are reported, where the unchanged service has them as recorded."""
 
 
 def recorded(found: ServiceTimeline) -> Served:
@@ -133,7 +133,7 @@ def replayed(model: ServiceModel) -> Served:
 
 
 _Steps = Generator[float, float, None]
-"""The steps of an engine: it says when it is ready for one and is told when it begins, then when all can go on."""
+"""The steps of an engine: it says when it is ready for one, and hears when that begins and when all can go on."""
 
 
 def _run_all(model: ServiceModel, engines: list[_Steps]) -> None:

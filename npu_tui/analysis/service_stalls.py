@@ -35,9 +35,9 @@ def held_in(found: ServiceTimeline, under_way: Bools) -> I64:
 
     It is where it is far longer than usual, and longer than a step: a pass or its inputs beside what they compute
     costs, a schedule beside others, a pause with requests ``under_way``. However short it is, what ends at the same
-    moment of every period is none either.
+    moment of every period is no stall either.
 
-    Engines in lockstep wait for the longest: nothing tells which one was stuck, and a pause is one of all.
+    Engines in lockstep wait for the longest: it is unknown which one was stuck, and a pause is one of all.
     """
     steps, work, apart = found.steps, work_of(found), not in_lockstep(found)
     held, short = np.zeros_like(steps.cycle), np.zeros_like(steps.cycle)
@@ -82,7 +82,7 @@ def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL, siz
     """
     floor = max(int(LITTLE * least), 1)  # what takes no time at all is no measure of what is off
     time, found = time + floor, np.zeros(len(time), np.int64)
-    for _ in range(_ROUNDS):  # what was held up tells nothing of the cost
+    for _ in range(_ROUNDS):  # what was held up says nothing of the cost
         usual = found == 0
         if usual.sum() < FEWEST:
             break

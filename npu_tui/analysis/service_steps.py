@@ -19,7 +19,7 @@ from npu_tui.trace.arrays import F64, I64, U64, summed
 from npu_tui.trace.service import NONE, UNKNOWN, Kind, Pass, Service, minus
 
 Work = IntEnum("Work", "prefill mixed decode dummy unknown", start=0)
-"""What a step computes; unknown where neither its requests nor its type tell."""
+"""What a step computes; unknown where neither its requests nor its type say."""
 Cycle = IntEnum("Cycle", "schedule prepare forward sampling draft bubble idle", start=0)
 """What the time from the end of one step to the end of the next goes to: the columns of ``Steps.cycle``."""
 # The increment of SplitMix64: the bits of neighbouring numbers differ everywhere.
@@ -120,7 +120,7 @@ def inner_rows(service: Service, keys: U64) -> I64:
         if not len(others):
             break
         both = np.append(others, mine)
-        # Of several that began at a time the longest one lies around the others, or that which tells the turns.
+        # Of several that began at a time the longest one lies around the others, or the one that has the turns.
         order = np.lexsort((np.arange(len(both)), silent[both], -batches.end[both], batches.start[both]))
         found = _last_before(of_rids[both], order, len(others))
         found, same = others[found], found >= 0
@@ -291,7 +291,7 @@ def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines:
     """The worker of each engine that begins last. Workers wait for each other, so that its pass is the shortest one.
 
     When it begins is not asked, as the clock of its host may be another one. Where workers write no executions, their
-    forward passes tell.
+    forward passes count.
     """
     batches, found = service.batches, list[LateWorker]()
     rows = np.flatnonzero((batches.passes == Pass.execute) & (keys > 0) & (batches.end != UNKNOWN))
@@ -332,7 +332,7 @@ def _late_in_forward(service: Service, steps: Steps, engine: int, engines: int) 
 
 
 def _latest(engine: int, workers: list[int], lasting: F64) -> list[LateWorker]:
-    """The one of ``workers`` whose passes, (workers, steps), are the shortest; none if most steps lack one of them."""
+    """The one of ``workers`` with the shortest passes, (workers, steps); none if most steps lack one of them."""
     whole = ~np.isnan(lasting).any(axis=0)
     if whole.mean() < HALF:
         return []
@@ -354,7 +354,7 @@ def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
 
 
 def _last_before(key: U64, order: I64, count: int) -> I64:
-    """For each row behind the first ``count`` the last of these with its ``key`` before it in ``order``, -1 without."""
+    """For each row after the first ``count`` the last of these with its ``key`` before it in ``order``, -1 without."""
     _, group = np.unique(key, return_inverse=True)
     rank = np.empty(len(key), np.int64)
     rank[order] = np.arange(len(key))
@@ -407,8 +407,8 @@ def _cycles(service: Service, steps: Steps, of_process: I64, passed: I64, drafte
     opened = np.clip(steps.opened, before, begin)
     closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
     before_it, after_it = _around_forward(service, steps, of_process, passed)
-    # How long drafts take is told, not always when: what does not fit behind the forward pass, and fits before it, is
-    # there, as where they are made of the last tokens.
+    # How long drafts take is recorded, not always when: what does not fit after the forward pass, and fits before it,
+    # is there, as where they are made of the last tokens.
     early = (drafted > after_it) & (before_it >= drafted)
     after = np.minimum(np.where(early, after_it, np.maximum(after_it, drafted)), end - begin)
     prepare = np.clip(before_it - (begin - steps.start), 0, end - begin - after)

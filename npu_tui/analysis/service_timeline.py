@@ -23,7 +23,7 @@ TTFT = IntEnum(
 )
 """Parts of the time to first token, in the order in which a request passes them.
 
-``before`` is frontend and queue where nothing tells them apart. A request queues for the end of the running step, for
+``before`` is frontend and queue where they cannot be separated. A request queues for the end of the running step, for
 blocks of the KV cache, because the batch is full, or for another reason: there is room, or nothing runs. ``other`` is
 work of the engine for others between two chunks of the prompt, ``prepare`` that of the host before a forward pass,
 ``decode`` the first step of a decode instance, ``unrecorded`` all of a request without a batch.
@@ -39,9 +39,9 @@ TPOT = IntEnum(
 ``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
 was left out: because the engine computed prompts first, or because its blocks were taken away, recomputing included.
 ``transfer``, ``queue_blocks`` and ``queue_full`` (for blocks or a place of the engine that decodes), and ``handover``,
-all else between it and the engine of the first token, are of those who go to another. ``output`` is by how much later
-than its step the last token left, beyond what the first one did; what lies before the first one left is in no part.
-``unrecorded`` is all of a request where no table has batches.
+all else between it and the engine of the first token, are those of requests that go to another. ``output`` is how much
+later than its step the last token left, beyond the delay of the first one; what lies before the first one left is in no
+part. ``unrecorded`` is all of a request where no table has batches.
 """
 
 
@@ -72,11 +72,11 @@ class Latencies(Struct, eq=False):
     ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 16) and ``tpot_parts`` (n, 15): TPOT here is
     the time from the first to the last token, of ``tokens``, as they left the service, else as their steps ended.
     ``first``, ``token`` and ``last`` are the steps of the first schedule, of the first and of the last token (-1:
-    none), ``engine`` that of the last one. It came to the engine at ``arrival``. ``prompt`` are
-    tokens computed, ``turns`` steps after the first token. It took ``whole`` to its end. A request that is not
-    ``complete`` has parts, but does not count in percentiles. The first token of one that is not ``streamed`` left with
-    the last one: its ``ttft`` lasts until the step that gave it. One whose first token would have left before its
-    prompt was computed is ``contradicted``: its ``ttft`` is unknown.
+    none), ``engine`` that of the last one. It came to the engine at ``arrival``. ``prompt`` are tokens computed,
+    ``turns`` steps after the first token. It took ``whole`` to its end. A request that is not ``complete`` has parts,
+    but does not count in percentiles. The first token of one that is not ``streamed`` left with the last one: its
+    ``ttft`` lasts until the step that gave it. A request is ``contradicted`` if its first token would have left before
+    its prompt was computed: its ``ttft`` is unknown.
     """
 
     start: I64
@@ -201,16 +201,16 @@ class ServiceTimeline(Struct, dict=True, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
     ``keys`` (batches,) are the same for the same requests at the same turn, ``outer`` (batches,) is the execution that
-    another one of the same requests is a part of, else -1.
-    Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. It comes to
-    an engine with the pairs ``entries``, at the moments ``came``. ``pulls`` (2, requests) is when the first pull of its
-    KV blocks began and the last one ended. The clock of each engine was ``ahead`` of that of the requests by so many
-    ns, below 0 behind it; all moments here are on that of the requests. ``queued`` (steps,) is why the first request
-    that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
-    long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
-    a step leaves out, as it computes prompts first, have theirs too. By what is ``held`` (steps, 7) of a cycle its
-    parts took longer than their work costs, or than others, because something stopped them. Where it is
-    ``pair_swapped``, other requests were served in steps before, and the context is there again without being computed.
+    another one of the same requests is a part of, else -1. Its context begins anew where it is ``pair_admitted``: at
+    first, on another engine, after a preemption. It comes to an engine with the pairs ``entries``, at the moments
+    ``came``. ``pulls`` (2, requests) is when the first pull of its KV blocks began and the last one ended. The clock of
+    each engine was ``ahead`` of that of the requests by so many ns, behind it below 0; all moments here are on that of
+    the requests. ``queued`` (steps,) is why the first request that waits after a step was not scheduled in it, an index
+    of ``TTFT``; ``waited`` (engines, parts of TTFT) is how long requests waited for an engine, by reason. ``seated``
+    (steps,) requests have a place in the batch: those that a step leaves out, as it computes prompts first, have theirs
+    too. By what is ``held`` (steps, 7) of a cycle its parts took longer than their work costs, or than others, because
+    something stopped them. Where it is ``pair_swapped``, other requests were served in steps before, and the context is
+    there again without being computed.
     """
 
     service: Service

@@ -1,4 +1,4 @@
-"""What a memory snapshot tells: who held memory at a moment, what grew from step to step, what lies in pieces.
+"""What a memory snapshot shows: who held memory at a moment, what grew from step to step, what lies in pieces.
 
 Free blocks of the allocator at a moment of its history: what a request could have been served from.
 """
@@ -141,8 +141,8 @@ class Growth(Struct, frozen=True):
 
     ``live`` are the bytes that are allocated at the ``moments``.
 
-    ``held`` are the bytes that each owner whose blocks outlive a step holds at the ``moments``, what grew most after
-    the first step first.
+    ``held`` are the bytes that each owner whose blocks outlive a step holds at the ``moments``, the largest growth
+    after the first step first.
     """
 
     starts: I64
@@ -152,7 +152,7 @@ class Growth(Struct, frozen=True):
 
     @property
     def leaks(self) -> list[tuple[BlockOwner, I64]]:
-        """Owners that hold more from step to step, and by how much one grew in each step but the first.
+        """Owners that hold more from step to step, and the growth of each in every step but the first.
 
         They grow in every step or, as what only an evaluation keeps, in three at least that come back evenly, up to the
         end; what is released in between, or grows no more, is no leak.
@@ -163,7 +163,7 @@ class Growth(Struct, frozen=True):
 
     @property
     def per_step(self) -> int | None:
-        """What a step adds after the first one, the median, bytes; None where it cannot be told."""
+        """What a step adds after the first one, the median, bytes; None where it is unknown."""
         more = np.diff(self.live[: len(self.starts)])[1:]
         return int(np.median(more)) if len(more) else None
 
@@ -253,7 +253,7 @@ class Pieces(Struct, frozen=True):
 
 
 def pieces(device: DeviceMemory) -> Pieces:
-    """What the allocator holds and nobody uses, at the end of the history."""
+    """What the allocator holds unused at the end of the history."""
     blocks, segments = device.blocks, device.segments
     free = blocks.state == State.inactive
     used = np.zeros(len(segments), np.bool_)
@@ -289,7 +289,7 @@ def failures(device: DeviceMemory) -> list[Failure]:
 def live_bytes(device: DeviceMemory) -> tuple[int, int, int]:
     """How many blocks are allocated at the end, what was requested of them and what they take, bytes.
 
-    What they take is ``UNKNOWN`` where the file does not tell of segments.
+    What they take is ``UNKNOWN`` where the file has no segments.
     """
     blocks, lives = device.blocks, device.lives
     if not device.has_segments:
@@ -326,7 +326,7 @@ class FreeBlocks(Struct, frozen=True):
 def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> FreeBlocks:
     """The free blocks after ``event`` (``BEFORE``: before the history) for ``request`` bytes on ``stream``.
 
-    The pool is the small one for up to 1 MiB, else the large one; private pools are told apart where the writer names
+    The pool is the small one for up to 1 MiB, else the large one; private pools are separate where the writer names
     that of the request.
     """
     pools, named = free_in_pools(device, event), device.events.pool

@@ -20,7 +20,7 @@ from npu_tui.trace.intervals import covered
 from npu_tui.trace.model import Trace
 
 FEWEST = 4
-"""Samples a side needs before a rank test can tell anything at the 5 % level."""
+"""Samples a side needs before a rank test can decide anything at the 5 % level."""
 FEWEST_PAIRS = 6
 """The same for paired samples."""
 LEVEL = 0.05  # what lies outside of a 95 % interval
@@ -254,7 +254,7 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
     return Judgement(base, new, delta, moved, visible, verdict)
 
 
-# A change so many times the smallest that samples show is one, though two or three tell little of their spread.
+# A change so many times the smallest that samples show is one, though two or three say little of their spread.
 _FAR = 3.0
 
 

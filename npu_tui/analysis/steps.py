@@ -8,7 +8,7 @@ Steps that compute longer than their equals, and the kernels by which they do.
 Nothing is said of steps that differ regularly, or by as much as all differ: gradients that are summed up over several
 steps, batches of any length.
 
-The steps of an inference engine: what their names tell, what each of them launched, and when that ran.
+The steps of an inference engine: what their names say, what each of them launched, and when that ran.
 
 Work belongs to the step that launched it. What has no launch, such as kernels of a graph, follows the last launch on
 its stream; without any launch the clock decides.
@@ -41,9 +41,9 @@ _RECEIVE = "hcom_receive"
 class Step(Struct, frozen=True):
     """A ``ProfilerStep#N`` slice; ``window`` is its time on the device, None where it launched nothing.
 
-    Without any an iteration of a static graph, whose window is its own, or a range of the host such as ``step 3``.
-    A profile without steps has one Step without name, number and slice (-1). Of an inference engine it is one call,
-    of which the name tells more: they are numbered from 1, and the window of one ends where the next one begins.
+    Without any an iteration of a static graph, whose window is its own, or a range of the host such as ``step 3``. A
+    profile without steps has one Step without name, number and slice (-1). For an inference engine it is one call, and
+    its name says more: they are numbered from 1, and the window of one ends where the next one begins.
     """
 
     name: str | None
@@ -245,7 +245,7 @@ def _host_start(trace: Trace, step: Step) -> int | None:
 # --- Warm-up and spread ---
 
 FEWEST_STEPS = 3
-"""With fewer steps none of them can be called slow: nobody can tell what is usual from what is chance."""
+"""With fewer steps none of them can be called slow: what is usual cannot be separated from chance."""
 
 
 def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
@@ -375,7 +375,7 @@ _LATE = 2**62
 
 
 def engine_calls(trace: Trace, items: I64) -> list[EngineName]:
-    """What the names of the step slices ``items`` (by start) tell; the mode is that of a step within one, if any."""
+    """What the names of the step slices ``items`` (by start) say; the mode is that of a step within one, if any."""
     slices = trace.slices
     lanes = {trace.lanes[lane].index for lane in slices.lane[items].tolist()}
     named = named_in(trace, (trace.lanes[lane] for lane in lanes), lambda name: engine_name(name) is not None)
@@ -473,7 +473,7 @@ def device_windows(trace: Trace, begins: I64) -> list[tuple[int, int] | None]:
     after = start >= reached[step]
     begun = np.full(count, _LATE)
     np.minimum.at(begun, step[after], start[after])
-    # A step all of whose work runs beside earlier ones begins where their kernels end.
+    # A step whose work all runs beside earlier ones begins where their kernels end.
     begun = np.where(begun < _LATE, begun, np.maximum(first, reached))
     working = np.flatnonzero(first < _LATE)
     begun = np.maximum.accumulate(begun[working])

@@ -1,6 +1,6 @@
 """Two profiles compared: what the step became, class by class, kernel by kernel, line by line, owner by owner.
 
-Of every compared step the critical path tells each nanosecond; what it does not reach is outside of it. So the
+The critical path explains each nanosecond of every compared step; what it does not reach is outside of it. So the
 differences of all owners sum to that of the step.
 """
 
@@ -218,7 +218,7 @@ class ProfileComparison:
 
     @once
     def stream_overlap(self) -> float:
-        """By how much differences of groups exceed that of computing time, ns per step: kernels ran side by side."""
+        """How far the differences of groups exceed that of computing time, ns per step: kernels ran side by side."""
         computing = next((row.delta for row in self.parts if row.part == "computing"), 0.0)
         return sum(row.delta for row in self.groups) - computing
 
@@ -256,7 +256,7 @@ class ProfileComparison:
 
     @once
     def computing(self) -> Judgement | None:
-        """How the computing time of the step changed: one step a side is enough to tell. None without a device."""
+        """How the computing time of the step changed: one step a side is enough for that. None without a device."""
         parts = [side.parts(False) for side in self.sides]
         if not all(parts) or self.comparability.verdict == "incomparable":
             return None
@@ -287,7 +287,7 @@ class ProfileComparison:
 
     @once
     def owners(self) -> list[OwnerChange] | Untold:
-        """Whose the steps are, by the critical paths; their differences sum to that of the step."""
+        """The owners of the steps, by the critical paths; their differences sum to that of the step."""
         return owner_changes(self.base, self.new, self._renamed, self.step.delta)
 
     @once
@@ -404,7 +404,7 @@ _Key = tuple[Hashable, ...]
 
 
 def _owned(side: MeasuredSide, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Message:
-    """The owners of the compared steps of ``side``, or why they are not told."""
+    """The owners of the compared steps of ``side``, or why they are unknown."""
     profile = side.profile.whole
     if profile.clock_jump is not None:
         return profile.clock_jump

@@ -1,7 +1,7 @@
 """Kernels of two profiles by what they are: groups of equal kernels, and which group became which.
 
 A group's difference splits without rest into "more calls" and "slower calls". Groups are matched by (type, shapes,
-dtypes, formats, core) where both profiles have kernel_details.csv, else by type; kernels of matched operations tell
+dtypes, formats, core) where both profiles have kernel_details.csv, else by type; kernels of matched operations show
 which group turned into another one.
 
 Collectives of two profiles matched, with how long each waited for whom.
@@ -43,7 +43,7 @@ _LARGE_SAMPLE = 2_000  # calls per side that a rank test reads; more of them, ev
 
 
 class Identity(NamedTuple):
-    """What a kernel is; None where the profile does not tell."""
+    """What a kernel is; None where the profile does not say."""
 
     type: str
     shapes: str | None = None
@@ -341,7 +341,7 @@ _NUMBERED = re.compile(r"Group \d+ Communication")
 
 
 class CollectiveSide(Struct, frozen=True):
-    """One collective of the step, mean over the steps that have it, ns; None is what the profile does not tell.
+    """One collective of the step, mean over the steps that have it, ns; None is what the profile does not say.
 
     It lasts ``elapsed``: ``wait`` until all ranks had come, then ``transfer``; of these ``exposed_wait`` and
     ``exposed_transfer`` were not hidden by computing. ``peer`` is the rank it waited for longest, in most steps;

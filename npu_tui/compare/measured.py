@@ -442,7 +442,7 @@ class MeasuredSide:
 def _identities(table: KernelTable, row: I64) -> tuple[list[Identity], I64]:
     """What the kernels at ``row`` of ``table`` are, with the columns of kernel_details.csv where they have them."""
     columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
-    # One number for what the columns say together: a column more splits the kinds told apart so far.
+    # One number for what the columns say together: a column more splits the kinds found so far.
     code = np.zeros(len(row), np.int64)
     for column in columns:
         if column.is_known:

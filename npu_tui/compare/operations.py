@@ -1,4 +1,4 @@
-"""Host operations of two profiles matched, as sequences, and how far one side lags behind at each.
+"""Host operations of two profiles matched, as sequences, and how far one side is behind at each.
 
 Threads are matched by role, never by id. Top-level operations are matched as sequences, then the children of every
 matched pair among themselves, level by level.

@@ -1,4 +1,4 @@
-"""Two inference services: whether their load is alike, and which latencies changed by how much."""
+"""Two inference services: whether their load is alike, which latencies changed, and how far."""
 
 from __future__ import annotations
 

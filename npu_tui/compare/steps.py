@@ -134,7 +134,7 @@ class Sample(Struct, frozen=True):
 def step_windows(trace: Trace, steps: list[Step], engine: Sequence[EngineStep] = ()) -> list[StepWindow]:
     """The wall time of every step of ``steps``; without steps that of the whole trace.
 
-    Steps of an ``engine`` tell what work they do; without slices of their own they are windows of the device.
+    Steps of an ``engine`` say what work they do; without slices of their own they are windows of the device.
     """
     replays = any(step.replayed for step in engine)
 
@@ -163,7 +163,7 @@ def step_windows(trace: Trace, steps: list[Step], engine: Sequence[EngineStep] =
 
 
 def table_windows(kernels: KernelTable) -> list[StepWindow]:
-    """The steps of ``kernels`` without a trace, from first kernel to first kernel; one of all where none are told."""
+    """The steps of ``kernels`` without a trace, from first kernel to first kernel; one of all where none are known."""
     end = int((kernels.start + kernels.duration).max(initial=0)) + 1
     numbers = kernels.details.get("step")
     if numbers is None or not numbers.is_known:

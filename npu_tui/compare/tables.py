@@ -56,7 +56,7 @@ GroupSide = row_type(
 
 
 def parts(comparison: ProfileComparison) -> TableSheet:
-    """Every class of the wall time; those that no trace of communication tells come last, unknown."""
+    """Every class of the wall time; those that no trace of communication has come last, unknown."""
     rows: list[tuple[Any, ...]] = [(row.part, row.base, row.new, row.delta, row.exact) for row in comparison.parts]
     known = {row[0] for row in rows}
     rows += [(name, *[None] * 4) for name in ("wait", "transfer") if rows and name not in known]
@@ -135,7 +135,7 @@ LINES = table(
 
 
 def owners(comparison: ProfileComparison) -> TableSheet:
-    """Whose the steps are; none where a side does not tell."""
+    """The owners of the steps; none where a side does not know them."""
     rows = comparison.owners
     return attribute_rows(
         () if isinstance(rows, Untold) else rows,
