@@ -119,7 +119,7 @@ def _add_to_log(parser: Parser, options: argparse.Namespace, folder: Path) -> in
 
 
 def _moment(text: str) -> datetime | None:
-    """The time in ``text``, that of this machine where it names no zone; None if it is none."""
+    """The time in ``text``, that of this machine where it names no zone; None if it is no moment."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc)
     except (ValueError, OverflowError):

@@ -230,7 +230,7 @@ def _renamed(parser: argparse.ArgumentParser, texts: Sequence[str]) -> dict[str,
 
 
 def _one_path(path: str | None) -> str:
-    """What to tell where the second profile is missing; of a job, how its ranks are compared.
+    """What to say where the second profile is missing; for a job, how its ranks are compared.
 
     Raises ``InputError`` if there is no profile at ``path``.
     """

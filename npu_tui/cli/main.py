@@ -111,7 +111,7 @@ def _run_command_line(command: str, words: list[str], own: bool) -> int:
     run = runner_of(command)
     if own:
         give_up()
-    with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
+    with speaking(language()):  # JSON is English, errors about it are in the language of the user
         parser = parser_of(command)
         options = parser.parse_args(with_joined_limits(words))
         if getattr(options, "format", None) in ("json", "ndjson"):

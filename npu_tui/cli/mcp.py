@@ -36,4 +36,4 @@ def run_mcp(parser: Parser, options: argparse.Namespace) -> int:
     speak(ENGLISH)  # as all JSON
     threads = min(os.cpu_count() or 1, _THREADS)
     serve(OpenProfiles(roots, thresholds_of(options.config), threads, options.allow_record))
-    return end_process(DONE)  # what nobody waits for any more may still be read
+    return end_process(DONE)  # what is not waited for any more may still be read

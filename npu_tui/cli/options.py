@@ -232,7 +232,7 @@ def borrow_from(profiles: Sequence[Profile], options: argparse.Namespace) -> Non
 
 
 def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
-    """Nobody types a trace: ``-`` needs a pipe or a file on standard input."""
+    """A trace is never typed: ``-`` needs a pipe or a file on standard input."""
     if path == _PIPE and sys.stdin is not None and sys.stdin.isatty():
         parser.error(say("cli.piped_terminal"))
 
@@ -271,7 +271,7 @@ def _import_ahead(modules: Sequence[str]) -> None:
     """Import ``modules`` in a thread: while it reads a trace, this program leaves the interpreter alone."""
 
     def run() -> None:
-        with suppress(Exception):  # what cannot be imported is told where it is needed
+        with suppress(Exception):  # what cannot be imported is reported where it is needed
             for module in modules:
                 import_module(module)
 

@@ -81,8 +81,8 @@ class Given(NamedTuple):
     """What the words of a command line say before a parser reads them.
 
     The ``command`` is empty without one; ``words`` are all others in their order. ``lang`` is what ``--lang`` asks for:
-    texts need a language before there is a parser. A ``--lang`` that is none stays, so that the parser says so.
-    ``config`` is the settings file that may name the language.
+    texts need a language before there is a parser. A ``--lang`` that names no language stays, so that the parser says
+    so. ``config`` is the settings file that may name the language.
     """
 
     command: str
@@ -257,7 +257,7 @@ class _Help(argparse.HelpFormatter):
         return wrapped(" ".join(text.split()), width)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
-        """What is needed stands without brackets, also where the command itself tells that it is missing."""
+        """What is needed stands without brackets, also where the command itself says that it is missing."""
         text = super()._format_args(action, default_metavar)
         needed = action.required and action.nargs == argparse.OPTIONAL and not action.option_strings
         return text[1:-1] if needed else text
@@ -289,7 +289,7 @@ def language_of_locale(variables: Mapping[str, str]) -> str:
 
 
 def _from_settings(config: str | None) -> str | None:
-    """What the settings file says; whatever is wrong with it the command itself tells."""
+    """What the settings file says; the command itself reports what is wrong with it."""
     if not os.path.isfile(settings_path(config)):  # reading one takes imports that only a file is worth
         return None
     from npu_tui.settings import SettingsError, load_settings

@@ -68,7 +68,7 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
     shown = _SHOWN if limit is None and form == "table" else limit or None
     most = most_rows(1) + 1 if limit is None else None
     try:
-        # One row more than is shown tells whether there are more.
+        # One row more than is shown says whether there are more.
         frame = query(tables, sql, most if shown is None else shown + 1, seconds)
     except QueryError as error:
         return refuse(error, USAGE)

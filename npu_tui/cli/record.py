@@ -239,7 +239,7 @@ class _ShownClock(RecordClock):
 
 
 def _followed(states: Generator[Progress], clock: _ShownClock) -> int:
-    """Tell every state until the last one, or why there is none; returns the exit code."""
+    """Print every state until the last one, or why there is none; returns the exit code."""
     last = None
     try:
         with _ended_by_signals(clock), closing(states):

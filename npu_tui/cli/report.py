@@ -138,7 +138,7 @@ def run_ranks(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def opened_job(path: Path, traces: bool | None = None, survey: Survey | None = None) -> Job:
-    """The job at ``path``; a terminal tells how far it is read. Raises ``InputError`` where it is none, or several."""
+    """The job at ``path``; a terminal shows how far it is read. Raises ``InputError`` where it is none, or several."""
     from npu_tui.jobs.opening import open_job
     from npu_tui.load.format import Survey
     from npu_tui.nearby import refuse_several

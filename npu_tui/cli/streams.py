@@ -156,7 +156,7 @@ def refuse(error: Exception | str, code: int = UNREADABLE) -> int:
     line = words(getattr(error, "message", str(error)))
     if isinstance(error, OSError):
         line = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
-    with contextlib.suppress(OSError):  # nobody can be told; the exit code still says it
+    with contextlib.suppress(OSError):  # there is no way to say it; the exit code still does
         print(f"npu-tui: {printable(line)}", file=sys.stderr)
     return code
 

@@ -31,7 +31,7 @@ _PATIENCE = 10
 
 
 class Watched(Struct):
-    """A profile that is not told yet: how it looked, and since when."""
+    """A profile that is not reported yet: how it looked, and since when."""
 
     look: Look
     since: float
@@ -100,7 +100,7 @@ def _changed(look: Look) -> int:
 
 
 def ends_well(source: Source) -> bool:
-    """Whether the files of ``source`` end as they do when they are whole, as far as their last bytes tell."""
+    """Whether the files of ``source`` end as whole ones do, by their last bytes."""
     from npu_tui.record.outputs import is_whole
 
     return all(file.suffix == ".gz" or is_whole(file) for file in source.files)
@@ -123,7 +123,7 @@ def watch_options(parser: Parser) -> None:
 
 
 def run_watch(parser: Parser, options: argparse.Namespace) -> int:
-    """Watch as ``options`` say until Ctrl+C, or until so many profiles are told; returns the exit code.
+    """Watch as ``options`` say until Ctrl+C, or until so many profiles are reported; returns the exit code.
 
     Raises ``InputError`` where there is no folder, ``SettingsError``, ``OSError`` of stdout.
     """
@@ -185,7 +185,7 @@ def _wait(seconds: float, teller: _Teller | None, status: StatusLine) -> None:
 
 
 def _written_now(watch: Watch) -> str:
-    """The newest of the profiles that are not told yet, and how large it is so far; empty without any."""
+    """The newest of the profiles that are not reported yet, and how large it is so far; empty without any."""
     if not watch.waiting:
         return ""
     path, seen = max(watch.waiting.items(), key=lambda entry: _changed(entry[1].look))
@@ -247,7 +247,7 @@ class _Teller:
 
 
 def _role_and_rank(source: Source) -> tuple[str, int | None]:
-    """The role, where it is of one, and the rank that ``source`` is a profile of."""
+    """The role, where there is one, and the rank of the profile ``source``."""
     from npu_tui.load.roles import RolePlaces
 
     return RolePlaces().told(source.folder or source.path.parent).role, source.rank

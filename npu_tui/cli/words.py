@@ -204,7 +204,7 @@ def run_help(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def _page(topic: str) -> str | None:
-    """The page about ``topic``, None where the settings cannot be read, whose keys are in it."""
+    """The page about ``topic``, None where it has keys from settings that cannot be read."""
     text = page(topic, language())
     if any(mark in text for mark, _ in _KEYS):
         from npu_tui.tui.commands import markdown_table

@@ -21,7 +21,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "scripts": ("report", "query", "python", "agents", "skill"),
     "program": ("settings", "terminals", "browser", "speed"),
 }
-"""The topics by what somebody has or wants."""
+"""The topics by what a user has or needs."""
 
 TOPICS = tuple(topic for topics in PAGES.values() for topic in topics)
 """All topics, from the first minutes to what scripts need."""

@@ -19,14 +19,14 @@ MOST_TOKENS = 20_000
 ROWS = 100
 """Rows of a list unless the caller gives a ``limit``; the tokens allow fewer mostly."""
 
-# The fields of every document that are told unless the caller names some, with those that it declares ``FIRST``; of
+# The fields of every document that are given unless the caller names some, with those that it declares ``FIRST``; of
 # the others the answer says how many.
 _FIRST = ("name", "kind", "source", "findings")
 # Fields of a row that wait until the caller asks for them.
 _LEFT_OUT = ("detail", "sources", "hidden", "steps", "arrivals")
 _NESTED, _LONGEST = 1, 240
 """Rows within a row, and characters of a text, unless the agent asks for all of them."""
-_OWNERS = 3  # owners of a critical path that are told there
+_OWNERS = 3  # owners of a critical path that are given there
 
 _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\s+|[^\sA-Za-z\d]{1,2}", re.ASCII)
 _WORD = 5
@@ -66,7 +66,7 @@ class Next(Struct, frozen=True):
 class ToolAnswer(Struct, kw_only=True):
     """What a tool says: ``verdict`` first, in our words; ``data`` has all that a profile says, as JSON has it.
 
-    Where there is an ``overview``, the fields that it names are told, and those of every document. ``again`` is the
+    Where there is an ``overview``, the fields that it names are given, and those of every document. ``again`` is the
     call that reads a list on by ``cursor``. ``links`` are addresses of pictures.
     """
 

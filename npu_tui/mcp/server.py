@@ -49,7 +49,7 @@ from npu_tui.trace.text import brief, printable
 Context = ServerRequestContext[Any, Any]
 
 _TICK_SECONDS = 0.2
-"""How often progress is told."""
+"""How often progress is reported."""
 
 
 def input_schema(tool: Tool) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def whole(text: str) -> str:
 
 
 async def _tell(ctx: Context, call: ToolCall) -> None:
-    """Tell how much is read, as long as the call lasts; nothing where the client did not ask."""
+    """Report how much is read, as long as the call lasts; nothing where the client did not ask."""
     told = 0
     while True:
         await anyio.sleep(_TICK_SECONDS)
@@ -247,7 +247,7 @@ def serve(session: OpenProfiles) -> None:
     """Answer on standard input and output until the client closes them."""
     limit_to(session.roots.folders)
     Thread(target=_prepare, daemon=True).start()
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what a client does wrong it is told in the answer
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the answer says what a client does wrong
 
     # As the SDK does: what is run by the way reads nothing of the client.
     messages = Messages(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace")

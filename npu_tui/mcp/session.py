@@ -162,7 +162,7 @@ class OpenProfiles:
 
     @once
     def _ours(self) -> frozenset[str]:
-        """Words that stand in sentences though they are filled in: they are ours, whoever writes them."""
+        """Words that stand in sentences though they are filled in: they are always ours."""
         from npu_tui.output.explain import finding_ids
         from npu_tui.profile.table import COLUMNS
         from npu_tui.query.frames import TABLES
@@ -227,7 +227,7 @@ class OpenProfiles:
         return opened
 
     def keep_picture(self, draw: Callable[[], str]) -> str:
-        """The address of the picture that ``draw`` gives once somebody asks for it, one of the last."""
+        """The address of the picture that ``draw`` gives once it is asked for, one of the last."""
         with self._lock:
             number = int(next(reversed(self.pictures), "0")) + 1
             self.pictures[str(number)] = draw
@@ -252,7 +252,7 @@ def one_timeline(opened: Opened) -> Profile:
 
 
 def _stamp(place: Path) -> tuple[object, int]:
-    """What tells whether the profile or job at ``place`` has changed, and the bytes of its traces."""
+    """What changes with the profile or job at ``place``, and the bytes of its traces."""
     from npu_tui.jobs.kept import is_kept
 
     try:

@@ -229,7 +229,7 @@ def report_tool(session: OpenProfiles, call: ToolCall, given: ReportArguments) -
 
 
 class _Fields(NamedTuple):
-    """The fields of a document side by side, and which of them are told first."""
+    """The fields of a document side by side, and which of them are given first."""
 
     data: dict[str, Any]
     first: Sequence[str]

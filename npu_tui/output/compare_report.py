@@ -434,7 +434,7 @@ def _kernel_groups(report: Compared) -> Table:
 
 
 def _owners_table(report: Compared) -> Table:
-    """Whose the step is on both sides, the largest difference first; the rows sum to that of the step."""
+    """The owners of the step on both sides, the largest difference first; the rows sum to that of the step."""
     rows = first_owners(report.owners, sums := "base_us new_us delta_us", "where")
     rows += [sum_row(rows, say("table.total"), sums, "where")] if rows else []
 

@@ -27,7 +27,7 @@ class Cell(Struct, frozen=True):
     """``text`` is shown; ``sort`` orders numbers (None: unknown, or a text that orders by itself).
 
     ``name`` marks what the trace spells: names of kernels, files and functions. Markdown sets them as code, and a page
-    in a font of equal widths. ``link`` is the id of the place on the page that tells more.
+    in a font of equal widths. ``link`` is the id of the place on the page that says more.
     """
 
     text: str
@@ -142,8 +142,8 @@ class Finding(Struct, frozen=True):
 class Findings(Struct, frozen=True):
     """Findings in the order of work under one heading.
 
-    A page has the ``table`` and all findings in full. Text and Markdown write those in full whose number is in
-    ``full``, and below ``rest`` one line for each other one; or the table alone where ``full`` is None.
+    A page has the ``table`` and all findings in full. Text and Markdown write those with a number in ``full`` in full,
+    and below ``rest`` one line for each other one; or the table alone where ``full`` is None.
     """
 
     title: str
@@ -228,7 +228,7 @@ CHART_WIDTH, CHART_HEIGHT, CHART_MARGIN = 900, 180, 90
 
 
 class Picture(Struct, frozen=True):
-    """``shapes`` on ``width`` x ``height`` pixels; ``legend`` tells what its paints mean. Only a page shows it.
+    """``shapes`` on ``width`` x ``height`` pixels; ``legend`` says what its paints mean. Only a page shows it.
 
     It has a heading where it has an ``id``; without one it belongs to the block before it. With a ``head`` the words
     in its first pixels and above bars keep their size, and the bars are as wide as the page leaves.
@@ -291,7 +291,7 @@ def rendered(
 
     The table is called ``id``, by default as ``table`` is, and has the ``title`` of that name. What is null is unknown;
     in a column with a question mark, and with ``blank`` in those of numbers, it is not there. A column without a word
-    in any row is left out. Where not all rows fit, those stay that are ``longest``. What is saved or lost is told of
+    in any row is left out. Where not all rows fit, those stay that are ``longest``. What is saved or lost is that of
     one of what ``base`` names.
     """
     columns = [(field, cells.get(field.name) or _cell_writer(table, field, blank, base)) for field in table.page]
@@ -348,7 +348,7 @@ OWNERS = 8
 def first_owners(rows: Sequence[Record], sums: str, blank: str) -> list[Record]:
     """The first ``rows`` and all others in one, so that they add up: the figures ``sums`` do, what is ``blank`` is not.
 
-    Whose a row is stands in ``title``, or where there is none in ``name``.
+    The owner of a row stands in ``title``, or where there is none in ``name``.
     """
     if len(rows) <= OWNERS + 1:
         return list(rows)

@@ -66,7 +66,7 @@ class Root(Struct, frozen=True):
 
     Schema 2 has ``source``, ``verdict``, ``findings``, ``not_checked`` and ``health`` beside each other, fields or
     properties, and all other fields in ``sections``. Schema 1 has the fields alone, each as ``OLD`` says, not at all
-    where that says None; with ``ALONE``, it is the list of that name. ``FIRST`` are the sections that are told where
+    where that says None; with ``ALONE``, it is the list of that name. ``FIRST`` are the sections that are given where
     there is no room for all.
     """
 
@@ -131,13 +131,13 @@ class HolderEntry(Struct, frozen=True, kw_only=True):
 class FindingEntry(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     """A finding of any document; what does not apply to its kind is left out from ``part_of`` on, null before.
 
-    ``gain_us`` is what one of what ``per`` names would lose in length, None where it cannot be told; ``count`` is how
-    many of them were measured. ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no
-    other finding contains. ``gain_after`` is how many findings above must be fixed first for the gain, as they take as
-    long at the same time. ``whatif`` is the change that replays the run without it, ``gain_alone_us`` its gain;
-    ``steps`` are the numbers of the steps it shows in. Of a job ``ranks`` are those it is about; of a comparison
-    ``delta_us`` is what it adds to a step, within ``error_us`` (95 %), ``base`` and ``new`` are its titles on the
-    sides; of a memory snapshot ``gain_bytes`` is what another setting reserves less.
+    ``gain_us`` is how much shorter one of what ``per`` names would be, None where it is unknown; ``count`` is how many
+    of them were measured. ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other
+    finding contains. ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long
+    at the same time. ``whatif`` is the change that replays the run without it, ``gain_alone_us`` its gain; ``steps``
+    are the numbers of the steps it shows in. Of a job ``ranks`` are those it is about; of a comparison ``delta_us`` is
+    what it adds to a step, within ``error_us`` (95 %), ``base`` and ``new`` are its titles on the sides; of a memory
+    snapshot ``gain_bytes`` is what another setting reserves less.
     """
 
     id: str
@@ -173,7 +173,7 @@ class FindingEntry(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
 
 
 def _finding_of_row(row: Any) -> FindingEntry:
-    """The finding that ``row`` of any document tells; its class is that of its kind where the row has none."""
+    """The finding in ``row`` of any document; its class is that of its kind where the row has none."""
     told = {name: getattr(row, name) for name in FindingEntry.__struct_fields__ if hasattr(row, name)}
     if "cls" not in told:
         kinds = (kind for subject in subjects() for kind in (*subject.findings(), *subject.differences()))

@@ -74,7 +74,7 @@ def meant(wanted: str) -> Meant:
 
 
 def _searched_texts(kind: Kind) -> tuple[str, ...]:
-    """What is said about ``kind`` and may hold what somebody looks for."""
+    """What is said about ``kind`` and may hold the words of a search."""
     about = explanation(kind)
     return about.id, about.meaning, *about.advice, *about.change
 
@@ -121,7 +121,7 @@ def findings_document() -> Document:
 
 
 def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]], list[tuple[str, str]]]) -> Document:
-    """The words in full where few are named, else in a list, then the findings; ``keys_of`` tells keys of commands."""
+    """The words, in full if few are named, else as a list, then the findings; ``keys_of`` gives keys of commands."""
     blocks: list[Block] = []
     if keys := keys_of(found.commands):
         blocks.append(_keys_table(keys))
@@ -146,7 +146,7 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
     return Document(found.words[0].title if single else printable(wanted), blocks)
 
 
-_IN_FULL = 2  # so many words are told in full
+_IN_FULL = 2  # so many words are explained in full
 
 
 def _keys_table(keys: Sequence[tuple[str, str]]) -> Table:

@@ -144,7 +144,7 @@ def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, pr
     """The runs of ``ranks`` of ``job`` with ``texts`` changed, which are called ``name``, as ``npu-tui whatif`` knows.
 
     ``profiles`` are those of the ranks that have a timeline, in their order; of others passes and calls are shown.
-    Raises what ``job_whatif`` does, and ``InputError`` where nothing tells when ranks pass what.
+    Raises what ``job_whatif`` does, and ``InputError`` where it is unknown when ranks pass what.
     """
     from npu_tui.jobs.film import trace_of_calls
     from npu_tui.output.job_whatif import job_moments, job_whatif
@@ -187,7 +187,7 @@ def film_scene(shown: Film) -> Scene:
 
 _MOST_RUNGS = 6
 _BAR = 40
-"""Causes that a page tells, and characters of the bar of the recorded run."""
+"""Causes that a page names, and characters of the bar of the recorded run."""
 
 
 def film_blocks(profile: Profile) -> list[Block]:

@@ -1,9 +1,9 @@
-"""A document as one HTML page that needs nothing else: no network, no script but its own.
+"""A document, or a view to hand on, as one HTML page that needs nothing else: no network, no script but its own.
 
 The page is a template with a style and a script beside it. The template escapes all that a document says. A policy in
-the page forbids every load, and every script but the one whose digest it names.
+the page forbids every load, and every script but its own, known by a digest.
 
-One page of a view to hand on: its rows with their slices, to pan and zoom in a browser that loads nothing else.
+The page of a view has its rows with their slices, to pan and zoom in a browser.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _MOST_ROWS, _WIDEST = 900, 28
 def share_page(scene: Scene, rows: Sequence[ScreenRow], state: ViewState, said: Sequence[str]) -> str:
     """The page of ``rows`` at the view of ``state``, below the lines ``said``; less than ``MOST_BYTES`` long.
 
-    Of more slices than fit those that are in view and long come first; how many are left out is told on the page.
+    Where not all slices fit, long ones in view come first; the page says how many are left out.
     """
     found = _slices(scene, rows, state)
     count, found = len(found), found[found[:, 0] < _MOST_ROWS]

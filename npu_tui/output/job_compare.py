@@ -42,7 +42,8 @@ class ComparedJobs(Root, frozen=True, kw_only=True):
     """What changed between two jobs. ``ranks`` are empty where they cannot be paired.
 
     ``paired_by`` is their place in stages and groups, their number, or none. ``step`` and ``computing`` are those of
-    the mean rank, ``transfer`` is null where it cannot be told from waiting. Ranks of one job alone are not compared.
+    the mean rank, ``transfer`` is null where it cannot be separated from waiting. Ranks of one job alone are not
+    compared.
     """
 
     FIRST: ClassVar = ("step", "computing", "parts")
@@ -74,7 +75,7 @@ class ComparedJobs(Root, frozen=True, kw_only=True):
 
 
 def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:
-    """All of ``compared``, without the findings that are ``ignored``. Raises ``InputError`` where no step is told."""
+    """All of ``compared``, without the findings that are ``ignored``. Raises ``InputError`` where no step is known."""
     if not compared.is_comparable:
         base, new = (str(job.path) for job in compared.jobs)
         raise InputError(message("against.no_steps", base=base, new=new))

@@ -56,7 +56,7 @@ RANKS = 16
 """Rows of a table that a terminal or an issue gets: all ranks of two hosts."""
 _MOST_LINKS = 8
 _TOLD = 1e-3
-"""Share of a step from which a part of it is told."""
+"""Share of a step from which a part of it is listed."""
 
 
 def job_document(report: JobReport, job: Job | None = None, pictures: bool = True) -> Document:
@@ -181,20 +181,20 @@ def _rank_cell(row: Record) -> Cell:
 
 
 def _rank_table(report: JobReport, job: Job | None) -> Table:
-    """All ranks, and what the others tell of missing ones; those first whose repair saves most."""
+    """All ranks, and what the others say of missing ones; the rank first whose repair saves most."""
     rows = [*report.rank_table, *([] if job is None else _absent(job))]
     rows.sort(key=lambda row: (-(row.gain_us or 0), -(row.own_excess_us or 0), row.rank))
     exposed = any(row.job_waits_exposed_us is not None for row in rows)
     steps = max(len(report.steps), 1)  # the rows have sums over all of them
 
     def told(row: Record, us: float | None) -> Cell:
-        # Where there are no collectives, nothing stands for what these tell.
+        # Where there are no collectives, what these would say is left out.
         if us is None and not row.collectives:
             return Cell("")
         return time_cell(None if us is None else us / steps)
 
     def not_hidden(row: Record) -> Cell:
-        # A rank that the job never waits for hides nothing; one that no trace tells of is unknown.
+        # A rank that the job never waits for hides nothing; one without a trace is unknown.
         return told(row, 0.0 if row.job_waits_us == 0 else row.job_waits_exposed_us) if exposed else Cell("")
 
     table = rendered(
@@ -325,7 +325,7 @@ def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
 
 
 def _role_lanes(roles: Roles) -> Picture:
-    """When every rank worked as which role, a line each, and what of it lies behind the median of its role."""
+    """When every rank worked as which role, a line each, and how far it lies behind the median of its role."""
     inks = dict(zip(roles.by_role, cycle(_INKS), strict=False))
     late = {span: tail.median for tail in roles.tails for span in tail.last}
     who = list(dict.fromkeys(span.who for own in roles.by_role.values() for span in sorted(own, key=_by_rank)))

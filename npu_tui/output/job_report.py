@@ -50,11 +50,11 @@ class RoleClock(msgspec.Struct):
 
 @rows_of(owners=JOB_OWNERS, ranks=RANK_SHARES, stretches=JOB_PATH)
 class JobPathPart(msgspec.Struct, frozen=True):
-    """The chain of what held up the end of the job, through its ranks; where none is told, ``reason`` says why.
+    """The chain of what held up the end of the job, through its ranks; where there is none, ``reason`` says why.
 
-    ``owners`` and ``ranks`` add up to ``length_us`` each, most first. Gains are of one of what ``per`` names, of which
-    there are ``count``. ``sentence`` says which rank holds the path longest. ``stretches`` are by time: of
-    ``stretch_count`` the 1,000 longest.
+    ``owners`` and ``ranks`` add up to ``length_us`` each, most first. Gains are those of one of the ``count`` that
+    ``per`` names. ``sentence`` says which rank holds the path longest. ``stretches`` are by time: of ``stretch_count``
+    the 1,000 longest.
     """
 
     told: bool
@@ -115,7 +115,7 @@ def job_report(job: Job, path: bool = True) -> JobReport:
 
 def path_part(job: Job) -> JobPathPart:
     """The critical path of ``job``, or why there is none."""
-    from npu_tui.jobs.path import job_path  # a screen tells the job before its path
+    from npu_tui.jobs.path import job_path  # a screen shows the job before its path
 
     told = job_path(job)
     if told.reason is not None:
@@ -278,7 +278,7 @@ def _not_checked_of_roles(job: Job) -> list[Message]:
 
 
 def _clock_of_roles(job: Job) -> list[Message]:
-    """Roles that nothing tells the times of, and that only their system clocks tie hosts, where that is so."""
+    """Roles without known times, and that only system clocks tie hosts, where that is so."""
     if job.roles is None:
         return []
     timed = {span.place for span in job.roles.spans}

@@ -95,7 +95,7 @@ class _Pipelines:
 
 
 class _Ranks:
-    """The collectives of a job, each of which begins when the last rank has come."""
+    """The collectives of a job; each begins when the last rank has come."""
 
     replays: ClassVar[Literal["pipeline", "roles", "ranks"]] = "ranks"
     micro = None
@@ -128,7 +128,7 @@ class _Ranks:
 
 
 class _Roles:
-    """The roles of a job, each of whose stints begins when all before it have ended."""
+    """The roles of a job; each stint begins when all before it have ended."""
 
     replays: ClassVar[Literal["pipeline", "roles", "ranks"]] = "roles"
     micro = None

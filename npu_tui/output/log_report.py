@@ -82,11 +82,10 @@ class RunSeries(Struct, frozen=True, kw_only=True):
     """Runs that were recorded alike, by their places in ``runs``, and the steps of one ``kind`` in them.
 
     ``step_us`` is the median of the level that they have now, from run ``first`` on, ``noise_ratio`` the standard
-    deviation between its runs, ``visible_us`` the change that four more runs would show; null where too few runs tell.
-    ``drift_us`` is how much the steps grow from run to run, from ``drift_first`` to ``drift_last`` (places in
-    ``runs``), where that says more than levels do. The last ``undecided``
-    runs are off the level by ``off_us``, too few to tell. ``outliers`` (places in ``runs``) are far off the level that
-    they are of, and count in none.
+    deviation between its runs, ``visible_us`` the change that four more runs would show; null where too few runs show
+    it. ``drift_us`` is how much the steps grow from run to run, from ``drift_first`` to ``drift_last`` (places in
+    ``runs``), where that says more than levels do. The last ``undecided`` runs are off the level by ``off_us``, too few
+    to judge. ``outliers`` (places in ``runs``) are far off their level, and count in none.
     """
 
     kind: str | None
@@ -123,7 +122,7 @@ class LogReport(Root, frozen=True, kw_only=True):
 
 
 def log_report(log: Log) -> LogReport:
-    """What ``log`` tells; the series of the newest run comes first."""
+    """What ``log`` shows; the series of the newest run comes first."""
     report = LogReport(
         source=PathSource(printable(log.path)),
         verdict=[],
@@ -184,9 +183,9 @@ def _judged_series(
 def _logged_change(
     runs: Sequence[LoggedRun], places: list[int], kind: str | None, change: LevelChange, reach: tuple[int, int]
 ) -> LoggedChange:
-    """``change`` of the runs at ``places``, of which the old and the new level fill ``reach``."""
+    """``change`` of the runs at ``places``; the old and the new level fill ``reach``."""
     first, last = places[change.first - 1], places[change.last]
-    # Runs of one commit do not part: of the places that may be, the nearest between two of them is told.
+    # Runs of one commit do not part: of the possible places the nearest one between two commits is named.
     apart = [at for at in range(change.first, change.last + 1) if runs[places[at]].label != runs[places[at - 1]].label]
     place = min(apart, key=lambda at: abs(at - change.place), default=change.place)
     old, new = places[reach[0] : place], places[place : reach[1]]
@@ -224,7 +223,7 @@ def described(series: RunSeries) -> str:
 
 
 def key_of(series: RunSeries) -> str:
-    """Which texts tell what the times of ``series`` are of."""
+    """Which texts say what the times of ``series`` measure."""
     return series.per if series.kind is None else "of_kind"
 
 

@@ -100,7 +100,7 @@ def _verdict_lines(pair: DevicePairRow) -> list[str]:
     told = [say(f"compare.memory.peak_{word}", device=pair.new.label, base=base, new=new, delta=abs(new - base))]
     for rows, key in ((pair.at_peak, "compare.memory.lead"), (pair.at_end, "compare.memory.lead_end")):
         lead = max(rows, key=lambda row: row.delta_bytes, default=None)
-        # Without any stack there is nobody to name.
+        # Without any stack there is no owner to name.
         if lead is not None and lead.delta_bytes > 0 and (lead.kind == "line" or len(rows) > 1):
             told.append(
                 say(key, place=_place_text(lead), delta=lead.delta_bytes, base=lead.base_bytes, new=lead.new_bytes)

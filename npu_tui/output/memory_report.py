@@ -87,7 +87,7 @@ class StreamRow(Struct, frozen=True, kw_only=True):
 class PoolRow(Struct, frozen=True, kw_only=True):
     """The blocks of one pool: ``0, 0`` is the default one, others are private; null where it is not known.
 
-    Of a dump of MemScope those of one owner, such as ``PTA@weight``, where the tool was told to find these out.
+    In a dump of MemScope those of one owner, such as ``PTA@weight``, where the tool was set to find these out.
     """
 
     pool: str | None
@@ -98,7 +98,7 @@ class PoolRow(Struct, frozen=True, kw_only=True):
 class HeldRows(Struct, frozen=True, kw_only=True):
     """What is allocated at one moment, by module (its innermost ``forward``), size class, stream and pool.
 
-    Streams and pools are empty where the file does not tell of them.
+    Streams and pools are empty where the file has none.
     """
 
     modules: list[HolderEntry]
@@ -135,7 +135,7 @@ class MemoryStepRow(Struct, frozen=True, kw_only=True):
 class DeviceRow(Struct, frozen=True, kw_only=True):
     """The allocator of one device; bytes are those requested unless named otherwise. Null is unknown.
 
-    ``device`` is null for memory of the host. ``allocator`` tells those of a dump of MemScope apart, such as PTA and
+    ``device`` is null for memory of the host. ``allocator`` distinguishes those of a dump of MemScope, such as PTA and
     HAL, which holds the segments of PTA; ``process`` is given where the dump has several.
     """
 
@@ -168,11 +168,11 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """How readers tell it from others."""
+        """Its label for readers."""
         return label_of(HOST if self.device is None else self.device, self.allocator, self.process)
 
     def figures(self) -> dict[str, tuple[int | None, int | None]]:
-        """The bytes that tables tell, and the event after which they held, by name."""
+        """The bytes in tables, and the event after which they held, by name."""
         return {
             "peak": (self.peak_requested_bytes, self.peak_event),
             "reserved_at_peak": (self.reserved_at_peak_bytes, self.peak_event),
@@ -410,7 +410,7 @@ def memory_document(report: MemoryReport, form: str = "") -> Document:
 
 
 def _id(device: DeviceRow) -> str:
-    """What tells the tables of ``device`` from those of others."""
+    """What the tables of ``device`` are marked with."""
     return device.label.replace(" ", "_")
 
 

@@ -51,7 +51,7 @@ from npu_tui.trace.text import printable
 
 
 def overlap_part(part: Profile) -> OverlapPart:
-    """Sums over all devices, with one object per device where there are several."""
+    """Sums over all devices, and one object per device where there are several."""
     sheet = OVERLAP.make(part)
     rows = [
         dict(zip(_SUMS, values, strict=True)) for values in zip(*(sheet.values(name) for name in _SUMS), strict=True)
@@ -81,7 +81,7 @@ _SUMS = (
 
 
 def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
-    """The part of the report for ``sums`` in ns, by total, computing, communication, not_overlapped and free."""
+    """The part of the report made of ``sums``, ns by name: total, computing, communication, not_overlapped, free."""
     communication, exposed = sums["communication"], sums["not_overlapped"]
     copies, total, free = sums["copies"], sums["total"], sums["free"]
     return OverlapPart(
@@ -297,8 +297,8 @@ _PARTS: dict[str, Callable[[Profile, Report], Any]] = {
 class Sections:
     """The sections of the report about ``part`` by name: each is computed once, when it is asked for.
 
-    They are the attributes of a ``Report``, so that whoever needs a few of them does not pay for the others. Asking
-    raises ``InputError`` if a section needs the file of the trace, and that is gone or has changed.
+    They are the attributes of a ``Report``, so that a caller that needs a few of them does not pay for the others.
+    Asking raises ``InputError`` if a section needs the file of the trace, and that is gone or has changed.
     """
 
     def __init__(self, part: Profile) -> None:
@@ -343,7 +343,7 @@ def sections_of(part: Profile) -> Report:
 
 
 def report(part: Profile, sections: Collection[str] | None = None) -> Report:
-    """All that is said about ``part``, or the ``sections`` that are named: the others are not set, JSON has them not.
+    """All that is said about ``part``, or the named ``sections``: the others are not set, and missing in JSON.
 
     Raises ``InputError`` if the file of the trace is gone or has changed.
     """
@@ -397,7 +397,7 @@ def _trace(trace: Trace) -> TracePart:
 
 def _counter_events(trace: Trace) -> int:
     """Counter events that were kept: one with several values gives a sample to as many curves."""
-    # Without a skipped sample the events of the file are what was kept; else the fullest curve of a counter tells.
+    # Without a skipped sample the events of the file are what was kept; else the fullest curve of a counter counts.
     if not any(reason.code.startswith("skip.sample") for reason in trace.health.skipped):
         return trace.events.get("C", 0)
     counters, most = trace.counters, dict[tuple[int, str, str], int]()
@@ -444,7 +444,7 @@ def _expert_files(part: Profile) -> ExpertsReport | None:
 
 
 def _memory_part(part: Profile) -> MemoryPart | None:
-    """None without files that tell of it."""
+    """None without files about it."""
     memory = part.memory
     if not memory.is_known:
         return None

@@ -230,7 +230,7 @@ def _shares(overlap: OverlapPart) -> Picture:
 
 
 def _path_blocks(paths: Sequence[CriticalPathPart]) -> Iterator[Block]:
-    """Where the step goes, by the critical path of each device; or why it is not told."""
+    """Where the step goes, by the critical path of each device; or why that is unknown."""
     for path in paths:
         unit = message(f"finding.unit.{path.per or 'run'}")
         key = "report.path.device" if len(paths) > 1 else "report.path"

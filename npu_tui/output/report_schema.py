@@ -47,7 +47,7 @@ class SourcePart(Struct, frozen=True, kw_only=True):
     """What was read: ``path`` as the user gave it, ``bytes`` of its events unpacked.
 
     ``device`` is None where there are several; ``step_count`` counts ``ProfilerStep#N``; ``tool_version`` is that of
-    the program that says so. ``writer`` is the profiler that wrote it, None where nothing tells.
+    the program that says so. ``writer`` is the profiler that wrote it, None where it is unknown.
     """
 
     path: str
@@ -154,9 +154,9 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     """The launches of one device; all but ``links`` None without any.
 
     ``clock_floor_us`` is None where several host processes have their own; ``slow_stage`` and ``dequeue_idle_ratio``
-    are None where nothing tells, the latter left out without launches. Of ``lost_us``, ``lost_unasked_us`` is waiting
-    for requests, which findings and ``code_lines`` leave out; it is there if there are such waits. ``drains`` are the
-    1,000 longest, ``drain_causes`` and ``interrupted`` count all.
+    are None where unknown, the latter left out without launches. Of ``lost_us``, ``lost_unasked_us`` is waiting for
+    requests, which findings and ``code_lines`` leave out; it is there if there are such waits. ``drains`` are the 1,000
+    longest, ``drain_causes`` and ``interrupted`` count all.
     """
 
     device: int | None
@@ -182,12 +182,12 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
 
 @rows_of(owners=PATH_OWNERS, stretches=CRITICAL_PATH)
 class CriticalPathPart(Struct, frozen=True, kw_only=True):
-    """The chain of what held up the end of the run of one device; where none is told, ``reason`` says why.
+    """The chain of what held up the end of the run of one device; where there is none, ``reason`` says why.
 
-    ``length_us`` is that of the whole selection: ``owners`` add up to it, most first. Their gains are of one of what
-    ``per`` names, of which there are ``count``. Of the ``stretch_count`` stretches, ``stretches`` has the 1,000 longest
-    in the order of time. Times are relative to the start of the trace, on the clock of the host; ``clock_floor_us``
-    later they are on that of the device.
+    ``length_us`` is that of the whole selection: ``owners`` add up to it, most first. Their gains are those of one of
+    the ``count`` that ``per`` names. Of the ``stretch_count`` stretches, ``stretches`` has the 1,000 longest in the
+    order of time. Times are relative to the start of the trace, on the clock of the host; ``clock_floor_us`` later they
+    are on that of the device.
     """
 
     told: bool
@@ -204,7 +204,7 @@ class CriticalPathPart(Struct, frozen=True, kw_only=True):
 
 @rows_of(peaks=MEMORY_PEAKS)
 class MemoryPart(Struct, frozen=True, kw_only=True):
-    """Memory by the files beside the trace; None where they do not tell.
+    """Memory by the files beside the trace; None where they do not say.
 
     ``peaks`` are those of the allocators, the process and the components that hold any. ``gap_bytes`` is the most that
     was reserved and not allocated.
@@ -243,11 +243,10 @@ class Report(Root, frozen=True, kw_only=True):
     """Everything that is said about a profile, or about a range or step of it.
 
     The lists are the sections that tables declare. ``source``, ``trace``, ``layers`` and ``health`` are those of the
-    whole file whatever the selection. ``dispatch`` is
-    a list where several devices have launches, ``critical_path`` where several did anything. ``steps_from`` says what
-    tells where ``engine_steps`` begin: names of the engine, launches of graphs, the rhythm of kernels or the profiler;
-    None without any. ``latencies``, ``requests`` and ``transfers`` have the 1,000 longest; ``left_out`` counts the
-    others by list, ``npu-tui query`` has them.
+    whole file whatever the selection. ``dispatch`` is a list where several devices have launches, ``critical_path``
+    where several did anything. ``steps_from`` is the sign by which ``engine_steps`` begin: names of the engine,
+    launches of graphs, the rhythm of kernels or the profiler; None without any. ``latencies``, ``requests`` and
+    ``transfers`` have the 1,000 longest; ``left_out`` counts the others by list, ``npu-tui query`` has them.
     """
 
     ORDER: ClassVar = (

@@ -49,7 +49,7 @@ def overlap_title(overlap: OverlapPart) -> str:
 
 
 def line_place(line: Record) -> str:
-    """Where a line of code stands, or that no call stack tells."""
+    """Where a line of code stands, or that no call stack says so."""
     if line.file is None:
         return say("report.lines.none")
     place = say("report.lines.place", file=line.file, line=line.line, function=line.function)
@@ -151,7 +151,7 @@ def health_lines(profile: Profile) -> list[str]:
 
 
 def overlap_table(report: Report) -> Table | None:
-    """How the time of the device was spent, and whose fault Free is; None without a device."""
+    """How the time of the device was spent, and what caused Free; None without a device."""
     overlap = report.overlap
     if overlap.total_us is None:
         return None
@@ -335,7 +335,7 @@ def ranges_table(ranges: list[Record]) -> Table:
 
 
 def owners_table(path: CriticalPathPart) -> Table:
-    """Whose ``path`` is: those with most time, and all others in one row, so that they add up to all of it."""
+    """The owners of ``path``: those with most time, and all others in one row, so that they add up to all of it."""
     rows = first_owners(path.owners, "on_path_us ratio", "number gain_us finding")
     several = path.count if path.count is not None and path.count > 1 else 0
     table = rendered(

@@ -75,7 +75,7 @@ def profile_statement(part: Profile, sections: Collection[str] | None = None) ->
 
 
 def figures_of(part: Profile) -> Any:
-    """The data of ``profile_statement``, of which only those are computed that somebody asks for."""
+    """The data of ``profile_statement``; each is computed when it is asked for."""
     from npu_tui.output.report import sections_of
 
     own = _REPORTS.get(part.trace.nature.subject)

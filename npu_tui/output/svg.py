@@ -122,8 +122,7 @@ CLOSED = "</g></svg>\n"
 def written_shapes(shapes: Iterable[Shape], palette: Palette | None) -> Iterator[str]:
     """``shapes`` as elements, inks in the colours of ``palette``, or as classes without one.
 
-    Those that follow each other and look alike are one element, and boxes and lines that continue each other one part
-    of it.
+    Neighbours that look alike are one element; boxes or lines that continue each other are one part of it.
     """
     for (kind, *_), alike in groupby(shapes, _look):
         if kind is Words:

@@ -116,7 +116,7 @@ def _finding_texts(block: Findings, width: int) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding, width: int = WIDTH, most: int | None = None) -> list[str]:
-    """All about ``finding``: at most ``most`` places of it, and none of a part, whose places another finding has."""
+    """All about ``finding``: at most ``most`` places of it, and none of a part, as another finding has these."""
     gain = f"  {finding.gain}" if finding.gain else ""
     lines = [f"{finding.number}. {finding.head}  [{finding.id}]{gain}"]
     lines += wrapped(printable(finding.detail), width, "  ", "  ")
@@ -162,7 +162,7 @@ def as_markdown(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """``text`` as Markdown that reads as it is written behind something else, such as the bar of a table."""
+    """``text`` as Markdown that reads as it is written after something else, such as the bar of a table."""
     safe = _SPECIAL.sub(r"\\\g<0>", printable(text).strip())
     safe = re.sub(r"([@#])(?=\w)", rf"\1{_BREAK}", safe)
     safe = re.sub(r"(?i)(?<=[a-z]):(?=//)", "&#58;", safe)

@@ -28,13 +28,13 @@ _COLUMNS = 150
 _MOST_ROWS = 60
 _MOST_TIPS = 600
 _LONGEST = 90
-"""Slices that tell themselves, and characters of their names."""
+"""Slices that show their names, and characters of these."""
 
 
 def timeline(part: Profile) -> Picture:
     """The lanes of ``part`` at its range or step, else the first step, else all of it; at most 60 rows.
 
-    Findings that shorten the step are numbered above the lanes, over what proves them. Slices tell their names where
+    Findings that shorten the step are numbered above the lanes, over what proves them. Slices show their names where
     the mouse rests on them, and the numbers lead to the findings.
     """
     return _explorer_picture(_explorer(part))
@@ -50,7 +50,7 @@ def timeline_files(part: Profile) -> tuple[str, str]:
 def scene_timeline(scene: Scene, title: str = "", silent: int = -1) -> Picture:
     """The lanes of ``scene``, as wide and high as a picture; with a ``title`` of its own below the block before it.
 
-    Slices of trace number ``silent`` do not tell their names: another picture of the page does.
+    Slices of trace number ``silent`` do not show their names: another picture of the page does.
     """
     picture = _explorer_picture(_explorer_of(scene), silent)
     return replace(picture, id="", title=title) if title else picture
@@ -75,7 +75,7 @@ def _explorer_of(scene: Scene) -> Explorer:
 
 def _frame(explorer: Explorer) -> Frame:
     """What ``explorer`` looks at, as a picture shows it."""
-    explorer.state.cursor = -1  # a picture has no place that somebody looks at
+    explorer.state.cursor = -1  # a picture has no cursor
     explorer.state.focus = -1
     explorer.state.link_mode = "off"
     rows = max(min(len(explorer.rows), _MOST_ROWS), 1)

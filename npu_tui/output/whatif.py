@@ -38,7 +38,7 @@ class NoReplayError(SaidError):
 
 
 class WhatIfRow(Struct, frozen=True, kw_only=True):
-    """One change: by how much it shortens a step ``alone`` and after those before it, and the step then."""
+    """One change: how much it shortens a step ``alone`` and after those before it, and the step then."""
 
     text: str
     matches: int
@@ -58,9 +58,9 @@ class Ghost(Struct, frozen=True, kw_only=True):
 class WhatIf(Root, frozen=True, kw_only=True):
     """Lengths are means over the ``count`` steps that the findings judge, or what a run without steps is divided by.
 
-    ``per`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is by how much of
-    it the unchanged replay misses the recording. ``replays`` is what
-    was replayed. Both numbers of micro batches where another one is asked for.
+    ``per`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is the share of it
+    by which the unchanged replay misses the recording. ``replays`` is what was replayed. Both numbers of micro batches
+    where another one is asked for.
     """
 
     OLD: ClassVar = {"source": PATH}
@@ -127,7 +127,7 @@ class AskedRun(Struct, frozen=True):
         return reduce(or_, (each.change for each in self.asked), NO_CHANGE)
 
     def rows(self) -> tuple[tuple[WhatIfRow, ...], int]:
-        """What each change adds to those before it, and by how much the run gets shorter with all of them, ns."""
+        """What each change adds to those before it, and how much shorter the run gets with all of them, ns."""
         rows, change, total, count = [], NO_CHANGE, 0, self.facts.count
         for asked in self.asked:
             change = change | asked.change
@@ -154,7 +154,7 @@ class Asked(Struct, frozen=True):
     remedy: Remedy | None = None
 
     def alone(self, replay: Replay) -> int:
-        """By how much the run gets shorter with this change alone, ns."""
+        """How much shorter the run gets with this change alone, ns."""
         return self.limited(replay.gain(self.change))
 
     def limited(self, gain: int) -> int:
@@ -270,7 +270,7 @@ _LINES, _KERNELS, _RANKS, _FIXES, _OWNERS = 4, 3, 3, 4, 6
 
 
 class Remedies(Struct, frozen=True):
-    """Changes that would shorten what is called ``per``, of which there are ``count``, each alone."""
+    """Changes that would each alone shorten what ``per`` names; there are ``count`` of those."""
 
     per: str
     count: int

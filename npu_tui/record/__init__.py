@@ -46,7 +46,7 @@ class RecordError(Exception):
 
 
 class StoppedError(Exception):
-    """Whoever asked for the recording does not wait for it any longer."""
+    """The caller does not wait for the recording any longer."""
 
 
 def surely(act: Callable[[], object]) -> None:
@@ -65,7 +65,7 @@ class RecordClock:
         self._stopped = Event() if stopped is None else stopped
 
     def stop(self) -> None:
-        """Whoever waits, now or later, gets ``StoppedError``."""
+        """Every wait, now or later, ends with ``StoppedError``."""
         self._stopped.set()
 
     def now(self) -> float:

@@ -96,7 +96,7 @@ def _size_of(wanted: RecordRequest, ranks: int) -> int | None:
 
 
 class _Steps:
-    """The steps of the recording that is ``wanted``, as far as the raw data of its profiles tell.
+    """The steps of the recording that is ``wanted``, as far as the raw data of its profiles show them.
 
     Its profiles are those below the folder of the recording that are none of ``known``.
     """
@@ -112,7 +112,7 @@ class _Steps:
         return new_outputs(self.wanted.out, self._known)
 
     def news(self, count: int) -> Iterator[Progress]:
-        """Each step that ``count`` ranks have reached (0: all that record), told once; nothing if steps are unknown."""
+        """Each step that ``count`` ranks have reached (0: all that record), once; nothing if steps are unknown."""
         for output in self.profiles:
             self._marks.setdefault(output.folder, StepMarks(output.folder))
         if not self._marks or len(self._marks) < count:

@@ -58,11 +58,11 @@ ENDED: frozenset[State] = frozenset({"raw", "complete", "failed", "broken"})
 QUIET = 30.0
 """Seconds in which an analysis that has begun has written something: it makes its folder at once."""
 SETTLED = 10.0
-"""Seconds after the last change of a profile whose analysis does not tell its end."""
+"""Seconds after the last change of a profile whose analysis does not mark its end."""
 
 
 def is_whole(file: Path) -> bool:
-    """Whether ``file``, JSON or a database, ends as it does when it is whole, as far as its last bytes tell."""
+    """Whether ``file``, JSON or a database, ends as a whole one does, by its last bytes."""
     if file.suffix == ".db":
         return not any(Path(f"{file}{end}").exists() for end in ("-journal", "-wal"))
     try:
@@ -97,7 +97,7 @@ class Output:
 
     @property
     def rank(self) -> int | None:
-        """The rank that writes it, None as long as nothing tells."""
+        """The rank that writes it, None as long as it is unknown."""
         found = None if self.info is None else _INFO.fullmatch(self.info.name)
         return None if found is None or found[1] is None else int(found[1])
 
@@ -135,7 +135,7 @@ class Output:
 
     @property
     def is_analysed(self) -> bool:
-        """Whether a trace or a database has come out of its analysis, whole as far as the ends of its files tell."""
+        """Whether a trace or a database has come out of its analysis, whole by the ends of its files."""
         files = _outputs_inside(self.folder / OUTPUT)
         whole = self.is_done or all(is_whole(file) for file in files if file.suffix in (".json", ".db"))
         return self.has_trace and whole
@@ -154,7 +154,7 @@ class Output:
 
     @property
     def steps(self) -> int | None:
-        """How many steps it was asked to record, None where that is not told."""
+        """How many steps it was asked to record, None where that is unknown."""
         info = self.info
         try:
             if info is None:
@@ -196,7 +196,7 @@ class Size(Struct, frozen=True):
 
 
 def last_size(folder: Path) -> Size | None:
-    """What the last recording of a rank in ``folder`` took; None without one that tells its steps."""
+    """What the last recording of a rank in ``folder`` took; None without one that has its steps."""
     known = [(output.folder.stat().st_mtime_ns, output) for output in outputs_below(folder) if output.steps]
     if not known:
         return None
@@ -226,7 +226,7 @@ class Followed:
 
 _MARK = re.compile(rb"ProfilerStep#(\d{1,18})\D")
 _LONGEST = 32
-"""Bytes of a mark of which only the beginning may have been read."""
+"""Bytes of a mark; only its beginning may have been read."""
 # Read at one look: a rank records a few MB a second, and what is left over comes with the next look.
 _MOST_BYTES = 16 << 20
 
@@ -240,7 +240,7 @@ class StepMarks:
         self._steps: set[bytes] = set()
 
     def over(self) -> int:
-        """How many steps are over for certain; 0 also where nothing tells."""
+        """How many steps are over for certain; 0 also where it is unknown."""
         try:
             for path in paths_in(self._folder / "FRAMEWORK"):
                 if path.name.endswith(".op_range"):
@@ -347,7 +347,7 @@ def analysed(
     """Analyse ``raws``, of which ``jobs`` processes take a part each; each state once it is there.
 
     ``python`` is that of the job: it has its profiler. What an analysis that is broken off had written is removed, as
-    nothing else tells it from a whole one. Raises ``RecordError``, ``StoppedError``.
+    it could pass for a whole one. Raises ``RecordError``, ``StoppedError``.
     """
     for raw in raws:
         _refuse_absent(raw, python)
@@ -397,7 +397,7 @@ def _refuse_absent(raw: RawProfile, python: str) -> None:
 
 
 def _refuse_busy(raw: RawProfile) -> None:
-    """Raises ``RecordError`` where an analysis of ``raw`` is under way, as its last change tells."""
+    """Raises ``RecordError`` where an analysis of ``raw`` is under way, by its last change."""
     output = Output(raw.folder)
     ago = time.time() - output.look().changed / 1e9
     if output.state(ago) == "analysing" and 0 <= ago < QUIET:
@@ -468,12 +468,12 @@ def _run_command(raw: RawProfile, command: Sequence[str], clock: RecordClock, fo
 _ROOM = 2  # an analysis needs the room of the raw data once more for CANN's tables and once more for the trace
 # Bytes of raw data from which torch_npu itself warns that its analysis may take more than 30 minutes.
 _LONG_FROM = 1 << 30
-_LIKE = 16  # how many times larger or smaller than raw data those of the run that tells may be: any start takes seconds
+_LIKE = 16  # how many times larger or smaller the raw data of the compared run may be: any start takes seconds
 _LONGEST_MEMORY = 64 << 10
 
 
 class Estimate(Struct, frozen=True):
-    """``room``: bytes on the disk that an analysis needs; ``said``: time and room, and what tells them."""
+    """``room``: bytes on the disk that an analysis needs; ``said``: time and room, and what they are taken from."""
 
     room: int
     said: Message

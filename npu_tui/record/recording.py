@@ -167,7 +167,7 @@ JOBS = (
         "npu-tui record /path/DIR --at 100 --steps 5",
     ),
 )
-"""Every kind of job, in the order in which they are told."""
+"""Every kind of job, in the order in which they are listed."""
 
 ANALYSERS = ("msprof", "msserviceprofiler")
 """The programs that parse raw data."""

@@ -129,7 +129,7 @@ class Server:
     def ask(
         self, method: str, path: str, fields: dict[str, Any] | None = None, seconds: float = ANSWER_SECONDS
     ) -> HttpAnswer:
-        """What the server answers within ``seconds`` of silence. Raises ``RecordError`` where it does not."""
+        """The answer of the server. Raises ``RecordError`` without one, or after ``seconds`` of silence."""
         kind = http.client.HTTPSConnection if self._scheme == "https" else http.client.HTTPConnection
         connection = kind(self._host or "", self._port)
         body = None if fields is None else json.dumps(fields).encode()
@@ -186,7 +186,7 @@ def record_server(url: str, wanted: RecordRequest, clock: RecordClock) -> Iterat
             yield Progress("recording", message("record.server_seconds", url=server.url, length=seconds * 1e9))
             clock.wait(seconds)
         except (KeyboardInterrupt, StoppedError, GeneratorExit):
-            with suppress(RecordError):  # nobody is there any more to be told
+            with suppress(RecordError):  # nothing is left to answer
                 server.ask("POST", "/stop_profile")
             raise
         yield Progress("recording", message("record.server_stops", url=server.url))
@@ -454,7 +454,7 @@ def record_by_daemon(daemon: Daemon, wanted: RecordRequest, clock: RecordClock) 
 
 
 def _has_passed(begun: int | None, now: int | None, wanted: RecordRequest) -> bool:
-    """Whether the steps are over although nobody was seen recording: they may be shorter than a look."""
+    """Whether the steps are over although no rank was seen recording: they may be shorter than a look."""
     if begun is None or now is None:
         return False
     first = begun + 1 if wanted.at is None else wanted.at

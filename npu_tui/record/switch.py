@@ -47,7 +47,7 @@ _BEHIND = 2.0  # seconds that a disk keeps a time of change coarser by (FAT has 
 
 
 class Switch:
-    """The switch of the job that watches ``folder``: ``settings`` are those found, which ``off`` leaves behind.
+    """The switch of the job that watches ``folder``: ``settings`` are those found, which ``off`` puts back.
 
     Raises ``RecordError`` if the file cannot be read, or is not for this user to write.
     """
@@ -90,7 +90,7 @@ class Switch:
                     os.chown(folder, self._told.st_uid, self._told.st_gid)
 
     def on(self, wanted: RecordRequest) -> None:
-        """Ask for what is ``wanted``; fields that nobody here knows stay. Raises ``RecordError``."""
+        """Ask for what is ``wanted``; unknown fields stay. Raises ``RecordError``."""
         of = _for_mindspore if self.framework == "mindspore" else _for_torch
         asked = of(self.settings, wanted)
         self._is_on, self._stop = True, asked.get("stop_step", -1)
@@ -100,7 +100,7 @@ class Switch:
             raise RecordError(message("record.clock", path=str(self.path), behind=behind * 1e9))
 
     def off(self, recorded: bool = True) -> None:
-        """What was found before, and no recording asked for: nobody records by accident. Raises ``RecordError``.
+        """Put back what was found, with no recording asked for: none begins by accident. Raises ``RecordError``.
 
         Unless all is ``recorded`` MindSpore keeps the step to end at, as what it has begun would go on for ever.
         """
@@ -198,11 +198,11 @@ _LOGS = "log"
 _SHARED = Path("/dev/shm")
 _SHARED_NAME = "DynamicProfileNpuShm*"
 _MOST_LOG = 4 << 20
-"""A log is begun anew after 200 kB; what is larger is none."""
+"""A log is begun anew after 200 kB; a larger file is no log."""
 
 Event = Literal["read", "unreadable", "asked", "started", "stopped", "not_asked", "too_old", "no_analysis"]
 
-# What lines of the logs tell, and the step that some name.
+# What lines of the logs report, and the step that some name.
 _EVENTS: tuple[tuple[Event, re.Pattern[str]], ...] = (
     ("read", re.compile(r"process load json success")),
     ("unreadable", re.compile(r"process load json failed")),
@@ -216,7 +216,7 @@ _EVENTS: tuple[tuple[Event, re.Pattern[str]], ...] = (
 
 
 class Happened(Struct, frozen=True):
-    """``rank`` told ``event``, with the number of a ``step`` where it names one."""
+    """``rank`` reported ``event``, with the number of a ``step`` where it names one."""
 
     rank: int
     event: Event
@@ -265,7 +265,7 @@ def has_ended(host: str, pid: int) -> bool:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether process ``pid`` of this host runs; one that nobody has asked for its exit code yet does not."""
+    """Whether process ``pid`` of this host runs; one that ended but was not waited for yet does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

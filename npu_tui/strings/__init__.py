@@ -168,7 +168,7 @@ def say(key: str, /, **values: object) -> str:
 
 
 def words(message: Message | str) -> str:
-    """``message`` in words; a text that is none of ours, such as a name of the trace, stays as it is."""
+    """``message`` in words; a text that is not ours, such as a name of the trace, stays as it is."""
     return message if isinstance(message, str) else say(message.code, **message.args)
 
 

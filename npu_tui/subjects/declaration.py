@@ -25,7 +25,7 @@ Deed = Literal["open", "crop", "log", "timeline"]
 
 
 class Fact(NamedTuple):
-    """A line of the summary: in which ``section``, about what, its value, and what is said behind it."""
+    """A line of the summary: in which ``section``, about what, its value, and what is said after it."""
 
     section: str
     item: str
@@ -37,7 +37,7 @@ class Measured(Struct, frozen=True):
     """What a gate holds against a limit: ``value`` in bytes, of a share its part of the bytes ``whole``, and ``where``.
 
     ``unknown`` says why it is not known, ``may_be_more`` why the value is the least that it can have been; a ``note``
-    is told beside any answer.
+    is added to any answer.
     """
 
     value: int = 0
@@ -58,12 +58,11 @@ class Without(NamedTuple):
 class Subject(Struct, frozen=True, kw_only=True):
     """What holds for everything of one kind. Texts are named by their keys. One ``of_several`` profiles has no trace.
 
-    ``about`` is the head of a screen: what there is of it, or None where the figures of a rank stand there.
-    ``summary`` are its lines in the summary; what the settings of the profiler would add is told where
-    ``is_profiled``. ``hint`` is what the bottom line names in place of starved launches: a word of the footer, and the
-    command. ``tabs`` are tabs of the panel, and their views, in whose place something else stands: a view of
-    ``tui.tabs``, or a table by its name; a tab with nothing is left out. ``no_kernels`` is what other tabs about
-    kernels and launches say.
+    ``about`` is the head of a screen: what there is of it, or None where the figures of a rank stand there. ``summary``
+    are its lines in the summary; what other settings of the profiler would add is said where ``is_profiled``. ``hint``
+    is what the bottom line names in place of starved launches: a word of the footer, and the command. ``tabs`` are tabs
+    of the panel, and their views, in whose place something else stands: a view of ``tui.tabs``, or a table by its name;
+    a tab with nothing is left out. ``no_kernels`` is what other tabs about kernels and launches say.
 
     One that ``is_alone`` has no devices, though a profile of the NPU may lie beside it: without that a report says
     ``not_checked.<id>``, and in ``again.<id>`` what to collect. ``ways`` is what one may do with the next recording.

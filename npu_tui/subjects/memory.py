@@ -20,7 +20,7 @@ from npu_tui.trace.text import size_text
 
 
 def _snapshot(trace: Trace) -> MemorySnapshot:
-    """The snapshot of a trace whose nature is that."""
+    """The snapshot of a trace made of one."""
     assert trace.snapshot is not None
     return trace.snapshot
 
