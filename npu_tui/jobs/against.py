@@ -146,7 +146,7 @@ class JobComparison:
 
     @once
     def _rows(self) -> tuple[I64, I64]:
-        """The ranks that are compared: pairs whose steps are known; all of both jobs if none are paired."""
+        """The ranks that are compared: pairs with known steps; all of both jobs if none are paired."""
         if not self.pairing.pairs:
             return np.arange(len(self._ranks[0])), np.arange(len(self._ranks[1]))
         base, new = np.array(self.pairing.pairs, np.int64).T
@@ -355,7 +355,7 @@ class JobComparison:
 
     @once
     def transfers(self) -> Judgement | None:
-        """How long the mean rank transfers in a step, ns; None if transfers cannot be told from waiting.
+        """How long the mean rank transfers in a step, ns; None if transfers cannot be separated from waiting.
 
         With few steps each collective is a sample.
         """

@@ -1,4 +1,4 @@
-"""Whom the others wait for at each collective, and whether that rank's own work made it late.
+"""Which rank the others wait for at each collective, and whether its own work made it late.
 
 On the common clock the last rank to arrive at a collective makes the others wait. That does not make it the culprit: an
 earlier collective may have held it up. So its work since that one is compared with that of its peers.
@@ -28,9 +28,9 @@ class Arrival(Struct, frozen=True):
     """One rank at one collective on the common clock, ns: when it arrived, how long it waited, when it left.
 
     ``late`` is how much later than the median rank it arrived, ``gap`` the time since its previous collective (None for
-    its first one), ``own`` how much more work it did than peers with the same work (None without peers). A rank that
-    is ``outside`` has no files here: the end of the others' waits for it tells when it arrived. With ``at_most`` that
-    is an upper bound.
+    its first one), ``own`` how much more work it did than peers with the same work (None without peers). A rank that is
+    ``outside`` has no files here: the end of the others' waits for it shows when it arrived. With ``at_most`` that is
+    an upper bound.
     """
 
     rank: int
@@ -69,7 +69,7 @@ class Blame(RowColumns[BlamedCollective]):
     ``row`` is k, ``rank`` an index into ``ranks``, where ranks without files come last; ``call`` the row of the table
     (-1 outside); ``gap`` and ``own`` with ``has_gap`` and ``has_own``; (n,) each. ``come`` is the latest arrival that
     is exact and not a bound, ``middle`` the median one, ``last`` the index of the last rank (-1 if the clocks do not
-    tell), ``cost``, ``exposed`` (-1 if no trace tells), ``transfer``, ``spread``; (m,) each.
+    show it), ``cost``, ``exposed`` (-1 if no trace shows it), ``transfer``, ``spread``; (m,) each.
     """
 
     met: RankMeetings
@@ -99,7 +99,7 @@ class Blame(RowColumns[BlamedCollective]):
 
     @property
     def outside(self) -> Bools:
-        """Which arrivals are of ranks without files."""
+        """Which arrivals are those of ranks without files."""
         return self.call < 0
 
     @property
@@ -254,7 +254,7 @@ def _priced(blamed: Blame, clocks: Sequence[RankClock], busy: Sequence[Busy | No
     last, second = sure[at - 1], sure[np.maximum(at - 2, 0)]
     error = np.array([clock.error for clock in clocks] + [0.0] * (len(blamed.ranks) - len(clocks)))
     ahead = blamed.come - blamed.start[second]
-    # Nobody is blamed for a lag within the error of the two clocks.
+    # No rank is blamed for a lag within the error of the two clocks.
     certain = (blamed.row[second] == blamed.row[last]) & (second != last)
     certain &= ahead > 2 * np.maximum(error[blamed.rank[last]], error[blamed.rank[second]])
     sizes = np.diff(blamed.first)
@@ -420,7 +420,7 @@ def _above_usual(more: I64, rank: I64, step: I64) -> I64:
     spare = np.maximum(Grouped(of_step, int(of_step.max()) + 1).low_medians(sums), 0)[of_step]
     above = np.maximum(more, 0)
     so_far = np.cumsum(above)
-    left = so_far[begins + size - 1].repeat(size) - so_far  # in the calls behind each
+    left = so_far[begins + size - 1].repeat(size) - so_far  # in the calls after each
     return np.asarray(more - np.clip(spare.repeat(size) - left, 0, above))
 
 

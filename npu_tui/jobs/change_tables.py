@@ -265,7 +265,7 @@ def _network(compared: JobComparison) -> Iterator[Finding]:
 
 
 def _not_compared(compared: JobComparison) -> Iterator[Finding]:
-    """Ranks that only one job has, and jobs that are divided otherwise: nothing is told of their ranks."""
+    """Ranks that only one job has, and jobs that are divided otherwise: nothing is said of their ranks."""
     pairing = compared.pairing
     ranks = () if pairing.way == "none" else (*pairing.base_only, *pairing.new_only)
     for reason in compared.losses:

@@ -1,8 +1,8 @@
 """One clock for all ranks, from what they recorded of each other, and the bounds of what it can be.
 
-What happened on one rank after something on another bounds how far their clocks are apart: a wait ends after the
-record it waits for has started, and nobody leaves a barrier before everybody has come. Shortest paths over these bounds
-give every rank an interval that is certain; where it is wide, what ranks saw at one time gives the point in it.
+What happened on one rank after something on another bounds how far their clocks are apart: a wait ends after the record
+it waits for has started, and no rank leaves a barrier before all have come. Shortest paths over these bounds give every
+rank an interval that is certain; where it is wide, what ranks saw at one time gives the point in it.
 
 Ranks leave a barrier together, and a third rank comes at one moment for all that wait for it. Alternating medians: when
 an event was given the clocks, then what the clock of a rank is given the events. A rank that meets the reference only
@@ -102,7 +102,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> ClockP
     begins = run_begins(same, key[picked])
     size = np.diff(np.append(begins, len(same)))
     waiting = np.add.reduceat(waits[picked].astype(np.int64), begins) if len(begins) else size
-    # A record without its wait, or the other way round, shifts all that follow: such an id tells nothing.
+    # A record without its wait, or the other way round, shifts all that follow: such an id says nothing.
     even = waiting * 2 == size
     first = np.repeat(begins[even], waiting[even])
     number = np.arange(len(first)) - np.repeat(np.cumsum(waiting[even]) - waiting[even], waiting[even])
@@ -282,7 +282,7 @@ def clocks(ranks: Sequence[RankProfile], met: RankMeetings) -> list[RankClock]:
 
 
 def _clocks_by_ends(ends: SharedEvents, references: I64, low: F64, high: F64) -> Agreement:
-    """The clocks that the common ``ends`` tell, (ranks,).
+    """The clocks by the common ``ends``, (ranks,).
 
     Ranks that meet the reference in messages alone, such as a stage of a pipeline, agree with the one of them that
     these bound closest; bounds are NaN where there are none.
@@ -365,7 +365,7 @@ _TOGETHER = 200_000  # ns: sights of an event that are further apart are none of
 
 _WINDOW = 10_000_000_000  # ns over which a clock is taken as constant
 
-_SHORTEST = 100_000_000  # ns that the windows span at least; less tells no drift
+_SHORTEST = 100_000_000  # ns that the windows span at least; less shows no drift
 
 _FEW = 4.0
 
@@ -458,7 +458,7 @@ def _errors(events: SharedEvents, apart: F64, references: I64) -> F64:
 def drifts(events: SharedEvents, count: int, references: I64) -> F64:
     """How fast each clock runs against its reference's, as a share, (ranks,): from window to window.
 
-    0 where the events span too little, and where what is found lies within what the windows tell.
+    0 where the events span too little, and where what is found lies within the error of the windows.
     """
     window, parts = _event_windows(events)
     if not parts:
@@ -479,7 +479,7 @@ def drifts(events: SharedEvents, count: int, references: I64) -> F64:
 
 
 def _event_windows(events: SharedEvents) -> tuple[I64, int]:
-    """The window of every sight, (n,), and how many there are: 0 where the events span too little to tell a drift."""
+    """The window of every sight, (n,), and how many there are: 0 where the events span too little to show a drift."""
     if not len(events.row):
         return np.zeros(0, np.int64), 0
     begun, span = float(events.time.min()), float(np.ptp(events.time))

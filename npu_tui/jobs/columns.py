@@ -19,7 +19,7 @@ U64 = npt.NDArray[np.uint64]
 SAME_CALL = 2_000
 """ns within which a collective of a trace and one of communication.json start that are the same."""
 ROUNDED = 500
-"""ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns."""
+"""ns by which times of communication.json may be off: its µs are floats, which two readers turn into different ns."""
 
 Row = TypeVar("Row")
 
@@ -47,7 +47,7 @@ class RowColumns(Sequence[Row]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names(RowColumns[str]):
-    """Texts of which ``code`` (n,) indexes ``texts``; many ranks may share those, and a text may stand there twice."""
+    """Texts; ``code`` (n,) indexes ``texts``, which many ranks may share and which may have a text twice."""
 
     texts: tuple[str, ...]
     code: I32

@@ -1,4 +1,4 @@
-"""Whose experts the ranks of a job wait for, in which MoE layers, what balancing them gains, and the findings of it."""
+"""The experts that ranks of a job wait for, in which MoE layers, what balancing them gains, and the findings of it."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def excess_of(job: Job, balance: Balance) -> F64:
 
 
 _UNEVEN, _CHANCE = 1.1, 0.05
-"""A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance. Of many ranks the
-longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
+"""A layer is loaded evenly, but for chance, if its longest ranks take less than this many times the mean. Of many ranks
+the longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
 
 
 class Hot(Struct, frozen=True, eq=False):
-    """Uneven experts of a job: the ``layers`` in which they are, what balancing them gains, ns, and whose they are.
+    """Uneven experts of a job: the ``layers`` in which they are, what balancing them gains, ns, and their ranks.
 
     ``kind``: one rank is waited for most, several are, each in layers of its own, or they take turns.
     ``ranks`` are places in ``Job.ranks``, the dearest first, ``their`` layers those of the first where it is one.
@@ -142,7 +142,7 @@ def _moved(job: Job, balance: Balance, some: Bools, of_rows: F64, kind: str) -> 
     """How much shorter exchanges around ``some`` of the layers are without the share ``of_rows``, ns of each arrival.
 
     Those whose type begins with ``kind`` last as long as the rank with most tokens sends or receives; what the slowest
-    transfer over a link does not take of them is no matter of tokens, nor is any that is bound by latency.
+    transfer over a link does not take of them has nothing to do with tokens, nor has any that is bound by latency.
     """
     uses = [use for each in job.ranks for use in each.links if use.type.lower().startswith(kind) and use.speed > 0]
     longest = max((use.size_mb * 1e6 / use.speed for use in uses if use.size_mb >= LARGE_MB), default=0.0)
@@ -187,7 +187,7 @@ def explained_by_experts(job: Job) -> frozenset[int]:
     balance = job.experts
     if balance is None:
         return frozenset()
-    # Work above the mean of the group, of which the rank is a part, as work above that of the others.
+    # Work above the mean of the group, which the rank is a part of, as work above that of the others.
     count = np.bincount(balance.row, minlength=len(balance.cost))[balance.row]
     above = np.maximum(balance.less, 0) * count / np.maximum(count - 1, 1)
     more = np.bincount(balance.rank, above, len(job.ranks))

@@ -17,7 +17,7 @@ from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64, ROUNDED
 from npu_tui.jobs.model import RankProfile
 
-# Kinds of kernels that tell it, those that take most time.
+# Kinds of kernels that show it, those that take most time.
 _PACES = 8
 
 
@@ -25,13 +25,13 @@ class Balance(Struct, frozen=True, eq=False):
     """Every rank in every MoE layer of every pass that an exchange of several ranks ends, (n,) each; times in ns.
 
     ``rank`` is a place in ``Job.ranks``, ``row`` the exchange in ``Job.blamed``, ``arrival`` the rank's one in it,
-    ``sent`` its arrival in the exchange before the products, -1 where no other rank is known in that.
-    ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``load`` as far as their
-    rows explain it, ``beside`` the time of kernels between the exchanges, ``tokens`` the rows (-1: unknown). ``less``
-    is what of the work is above the mean of the group by its load, not by its device or host; negative below it.
-    ``mean`` work, how much later each exchange begins (``cost``), whose load is longest (``slowest``) and which share
-    of what most tokens take is above the mean (``spare``) are of the exchanges, (m,). ``padded``: all ranks compute
-    equally many rows in all of them.
+    ``sent`` its arrival in the exchange before the products, -1 where no other rank is known in that. ``work`` is the
+    time of the products from ``start`` to ``end`` by the rank's own clock, ``load`` as far as their rows explain it,
+    ``beside`` the time of kernels between the exchanges, ``tokens`` the rows (-1: unknown). ``less`` is what of the
+    work is above the mean of the group by its load, not by its device or host; negative below it. ``mean`` work, how
+    much later each exchange begins (``cost``), whose load is longest (``slowest``) and which share of what most tokens
+    take is above the mean (``spare``) are those of the exchanges, (m,). ``padded``: all ranks compute equally many rows
+    in all of them.
     """
 
     rank: I64

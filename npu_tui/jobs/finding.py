@@ -39,12 +39,12 @@ _CLASSES = {kind.id: kind.cls for kind in JOB_FINDINGS}
 
 
 def advised(id: str) -> str:
-    """What to do about a finding of a job; nothing where it is one of its ranks, whose report tells that."""
+    """What to do about a finding of a job; nothing where it is one of its ranks, whose report has it."""
     return say(f"finding.advice.{id}") if id in _CLASSES else ""
 
 
 LEAST = 0.01
-"""Share of the job's time from which what a cause costs is told."""
+"""Share of the job's time from which the cost of a cause is reported."""
 
 
 def noted(id: str, codes: tuple[str, str], ranks: tuple[int, ...], severity: Severity, /, **args: object) -> Finding:
@@ -79,7 +79,7 @@ def priced(
     id: str, codes: tuple[str, str], ranks: tuple[int, ...], gain: int, held: Held,
     evidence: tuple[Evidence, ...] = (), role: str | None = None, /, **args: object,
 ) -> Finding:  # fmt: skip
-    """A finding that would save ``gain`` ns, told per unit of ``held``; ``codes`` as for ``noted``."""
+    """A finding that would save ``gain`` ns, given per unit of ``held``; ``codes`` as for ``noted``."""
     share = gain / max(held.length, 1)
     known = {"gain": held.each(gain), "share": share, **held.words}
     title, detail = (message(code, **known | args) for code in codes)

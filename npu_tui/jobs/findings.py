@@ -27,11 +27,11 @@ from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
 _ALARM = SEVERITY_MEDIUM.default
-"""Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
+"""Share of the job's time from which a cause is reported that only a sum or other ranks show."""
 _DRIFT = 1e-5
 """Drift of a clock from which it is a finding: ten times what simulated clocks are estimated wrong by at most."""
 _LINK = "COMM.LINK"
-"""What one rank tells of a slow link."""
+"""What one rank says of a slow link."""
 
 
 def job_findings(job: Job, alone: bool = True) -> list[Finding]:
@@ -90,7 +90,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         if not job.length or gain < LEAST * job.length or kind in ("wandering", "host") or row.rank in without:
             continue
         if row.rank in on_disk and row.rank not in shape:
-            # In no step it is slower than chance makes ranks: only a sum worth an alarm is told.
+            # In no step it is slower than chance makes ranks: only a sum worth an alarm is reported.
             if gain < _ALARM * job.length:
                 continue
             kind = "sum"
@@ -267,11 +267,11 @@ def _at_once(job: Job, ranks: Sequence[int]) -> dict[str, object]:
 
 
 _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
-"""What a rank tells of others: the job sees those itself."""
+"""What a rank says of others: the job sees those itself."""
 
 
 def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
-    """What holds up all ranks alike, by the profile of each whose trace was read: what gains most in all comes first.
+    """What holds up all ranks alike, by the profile of each rank with a trace: what gains most in all comes first.
 
     Beside the ``first`` finding of the job only what each rank loses more by counts, or all of them twice as much, or
     more by turns; and what it does itself: its communication may be waiting for what the job has found.
@@ -330,7 +330,7 @@ def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
 
 
 def _seen_in(job: Job, rows: Sequence[RankFinding]) -> list[str]:
-    """The steps in which a rank of ``rows`` loses by them, where some are left out; empty where not all tell."""
+    """The steps in which a rank of ``rows`` loses by them, where some are left out; empty where not all say it."""
     if {len(row.by_step) for row in rows} != {len(job.steps)}:
         return []
     times = np.array([row.by_step for row in rows], np.int64)
@@ -339,13 +339,13 @@ def _seen_in(job: Job, rows: Sequence[RankFinding]) -> list[str]:
 
 
 def _alone(row: RankFinding) -> list[float]:
-    """What the rank gains in each step, ns, as recorded or with the others in time; in sum where no step is told."""
+    """What the rank gains in each step, ns, as recorded or with the others in time; in sum where no step is known."""
     most, whole = max(row.gain, row.freed) * row.count, sum(row.by_step)
     return [most * time / whole for time in row.by_step] if whole else [float(most)]
 
 
 def _longest_of_each(rows: Sequence[RankFinding]) -> float:
-    """The sum of what the rank of ``rows`` that gains most gains in each step, where all tell of their steps, ns."""
+    """The sum of what the rank of ``rows`` that gains most gains in each step, where all know their steps, ns."""
     steps = [*map(_alone, rows)]
     return sum(map(max, zip(*steps, strict=True))) if len({*map(len, steps)}) == 1 else max(map(sum, steps))
 
@@ -382,8 +382,8 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
 def _uneven(job: Job) -> list[Finding]:
     """Ranks that have more work than their peers: evenly divided, each has the mean.
 
-    Kernels tell work from a slow card: what takes longer at equal shapes is none. Where they are not known, nearly all
-    ranks must differ, as no fault of some of them does.
+    Kernels separate work from a slow card: what takes longer at equal shapes is no more work. Where they are not known,
+    nearly all ranks must differ, as no fault of some of them does.
     """
     steps = [{told.step: told.computing for told in profile.steps} for profile in job.ranks]
     if not all(steps) or not job.length or not job.blamed:
@@ -492,7 +492,7 @@ def _of_links(
     job: Job, id: str, codes: tuple[str, str], ranks: tuple[int, ...], seeing: Sequence[int], args: dict[str, object],
     saved: int = 0,
 ) -> Finding:  # fmt: skip
-    """A finding about links that are worth ``saved`` ns, or what a rank ``seeing`` them tells of their price.
+    """A finding about links that are worth ``saved`` ns, or what a rank ``seeing`` them says of their price.
 
     All ranks leave a collective together, so that the job gains what the rank gains that waits longest for the link.
     """

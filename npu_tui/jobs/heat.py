@@ -43,7 +43,7 @@ ALL_SHOWN = 8
 _BINS = 96  # columns of a job without steps, by time
 _DUMPED = 5.0
 """Times the mean tokens that count as a step is: the darkest cells are half above the mean."""
-_OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")  # what step_trace_time tells, which knows steps only
+_OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")  # what step_trace_time has, which knows steps only
 # Metrics whose values in a step are added up; of the others the greatest counts.
 _SUMMED: tuple[Metric, ...] = ("own", "cost", "waits")
 
@@ -129,7 +129,7 @@ class HeatSource:
     def heat(self, metric: Metric, axis: Axis, group: str | None = None, step: str | None = None) -> Heat:
         """``metric`` over ``axis``, of the collectives of one ``group`` or one ``step`` where they are named.
 
-        What only steps tell is always over steps, experts are over layers.
+        What only steps have is always over steps, experts are over layers.
         """
         if metric == "experts":
             return self._by_layers()

@@ -1,7 +1,7 @@
 """The history of a run: one small file a run in a folder that a team shares, and what a profile or a job says for one.
 
-A file is one JSON object, written whole and never changed, so that folders are merged by copying files. Whoever adds a
-run gives its file a name of its own. What is no file of this kind, or a damaged one, is counted and left out.
+A file is one JSON object, written whole and never changed, so that folders are merged by copying files. Every run that
+is added gets a file name of its own. What is no file of this kind, or a damaged one, is counted and left out.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class OfKind(RunTimes, frozen=True, kw_only=True):
 
 
 class LoggedRun(RunTimes, frozen=True, kw_only=True):
-    """One run as its file has it. ``id`` tells the profile that was measured; ``when`` orders the runs (ISO 8601).
+    """One run as its file has it. ``id`` identifies the profile that was measured; ``when`` orders the runs (ISO 8601).
 
-    ``per`` is what its times are of: the steps of training; those of an engine; or all of the run, which then counts as
-    one step, where none are marked. Where they are of several kinds or roles, ``kinds`` has them, and the run itself
+    ``per`` is what its times measure: the steps of training; those of an engine; or all of the run, which then counts
+    as one step, where none are marked. Where they are of several kinds or roles, ``kinds`` has them, and the run itself
     has none. ``setup`` are versions and the chip.
     """
 
@@ -87,7 +87,7 @@ class LoggedRun(RunTimes, frozen=True, kw_only=True):
 
     @property
     def series(self) -> tuple[Per, int, int | None, str | None]:
-        """What runs must have in common to be of one level: what times are of, ranks, profiler level, chip."""
+        """What runs must have in common to be of one level: what times measure, ranks, profiler level, chip."""
         return self.per, self.ranks, self.level, self.setup.get("chip")
 
     @property
@@ -103,7 +103,7 @@ class LoggedRun(RunTimes, frozen=True, kw_only=True):
 
 
 class Log(Struct, frozen=True):
-    """The ``runs`` of a folder by time; ``problems`` tell of its other files, of which ``damaged`` cost a run each."""
+    """The ``runs`` of a folder by time; ``problems`` are about its other files; ``damaged`` of them cost a run each."""
 
     path: str
     runs: list[LoggedRun]
@@ -169,7 +169,7 @@ def _checked_time(when: str) -> datetime:
 
 
 def file_name(run: LoggedRun, token: str) -> str:
-    """What the file of ``run`` is called; ``token`` tells it apart from what others write at the same time."""
+    """What the file of ``run`` is called; ``token`` separates it from what others write at the same time."""
     stamp = re.sub(r"[^0-9]", "", run.when)[:14]
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")[:40]
     return f"{'-'.join(filter(None, (stamp, label, token)))}{RUN}"
@@ -237,7 +237,7 @@ def _lost_by_step(profile: Profile) -> dict[int | None, float]:
     end = np.array([step.window.end for step in steps if step.window is not None])
     sums = np.zeros(len(steps))
     for part in dispatches:
-        # A wait is of the step that it begins in, as Free is, and is cut where the next one begins.
+        # A wait belongs to the step that it begins in, as Free is, and is cut where the next one begins.
         waits = part.ready[part.lost > 0], np.rint(part.ready + part.lost)[part.lost > 0].astype(np.int64)
         low, high = parted(*waits, start)
         place = np.searchsorted(start, low, "right") - 1

@@ -68,7 +68,7 @@ _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 class BootedHost(Struct, frozen=True):
     """Ranks whose hosts booted at the same time; ``boot`` is None if the profiles do not say when.
 
-    Where it tells neither that nor a name, the host is not ``known``: others may have run on the same one.
+    Where it has neither that nor a name, the host is not ``known``: others may have run on the same one.
     """
 
     id: str
@@ -122,7 +122,7 @@ class Job:
 
     @once
     def role(self) -> str | None:
-        """The role that all its ranks are of, None where they have none or several."""
+        """The role of all its ranks, None where they have none or several."""
         roles = {profile.role for profile in self.ranks}
         return (roles.pop() or None) if len(roles) == 1 else None
 
@@ -151,7 +151,7 @@ class Job:
 
     @property
     def has_profiles(self) -> bool:
-        """Whether more than expert files tells of its ranks."""
+        """Whether more than expert files has its ranks."""
         return any(profile.kind != EXPERTS for profile in self.ranks)
 
     @property
@@ -329,7 +329,7 @@ class Job:
 
     @property
     def messages_apart(self) -> int:
-        """How many messages of groups of more than two ranks do not tell which two ranks they are between."""
+        """How many messages of groups of more than two ranks do not say which two ranks they are between."""
         return int(np.count_nonzero(untold_messages(self.calls)))
 
     @once
@@ -429,7 +429,7 @@ class Job:
 
     @once
     def experts(self) -> Balance | None:
-        """How evenly the experts are loaded; None where no trace tells of several ranks."""
+        """How evenly the experts are loaded; None where no trace has several ranks."""
         return balance_of(self.ranks, self.blamed)
 
     @once
@@ -460,7 +460,7 @@ class Job:
 
     @once
     def longest(self) -> list[Longest]:
-        """Ranks that others wait for by the steps alone, where collectives do not tell of all who came last."""
+        """Ranks that others wait for by the steps alone, where collectives do not show all who came last."""
         if (len(self.blamed) and not self.missing) or len(self.parts) > 1:
             return []
         least, peers = LEAST * self.length, [self._peers[profile.rank] for profile in self.ranks]
@@ -498,7 +498,7 @@ class Job:
 
     @once
     def length(self) -> int:
-        """What the steps of the slowest rank took together, ns; of the collectives where no file tells steps."""
+        """What the steps of the slowest rank took together, ns; of the collectives where no file has steps."""
         lengths = [sum(step.total for step in profile.steps) for profile in self.ranks if profile.steps]
         if lengths:
             return max(lengths)
@@ -530,12 +530,12 @@ class Job:
 
 
 def members(job: Job) -> list[tuple[Job, RankProfile]]:
-    """Every rank of ``job`` in the order of its ``ranks``, in full, with the part of the job that it is of."""
+    """Every rank of ``job`` in the order of its ``ranks``, in full, with its part of the job."""
     return [(part, profile) for part in job.parts for profile in part.ranks]
 
 
 def _on_one_host(first: RankProfile, other: RankProfile) -> bool:
-    """Whether two ranks ran on one host, as far as their files tell."""
+    """Whether two ranks ran on one host, as far as their files say."""
     named = bool(first.host_name and other.host_name)
     if named and first.host_name != other.host_name:
         return False

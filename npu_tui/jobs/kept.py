@@ -29,7 +29,7 @@ def summaries_in(path: Path, survey: Survey | None = None) -> list[Path]:
 def is_kept(path: Path, survey: Survey | None = None) -> bool:
     """Whether ``path`` holds a job without its profiles: summaries, the output of a cluster analysis, expert files.
 
-    Beside profiles the latter two tell less than they do, and do not count.
+    Beside profiles the latter two have less than those, and do not count.
     """
     survey = survey or Survey()
     return bool(summaries_in(path, survey)) or cluster_of(path, survey) is not None or is_of_experts(path, survey)

@@ -146,7 +146,7 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
         & (np.bincount(side, below, len(ranks)) == np.maximum(np.bincount(side, None, len(ranks)), 2))
         for effect, side in ((sent, source), (received, target))
     ]
-    # Where as many are slow as are not, the middle is neither: those that are not tell what to expect.
+    # Where as many are slow as are not, the middle is neither: those that are not show what to expect.
     usual = float(np.median(speeds[~below])) if (~below).any() else middle
     links = []
     for number in range(len(pairs)):

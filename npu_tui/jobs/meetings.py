@@ -47,7 +47,7 @@ class Meeting(Struct, frozen=True):
 
 
 class Unpaired(Struct, frozen=True):
-    """Calls of one type, group and step of which some belong to no call of another rank.
+    """Calls of one type, group and step, some of which belong to no call of another rank.
 
     ``counts`` are the calls of each rank. ``left_out`` of them are in no collective; the others are in ``paired``
     collectives, which the ordinals of the profiler put together.
@@ -65,7 +65,7 @@ class Unpaired(Struct, frozen=True):
 class RankMeetings(RowColumns[Meeting]):
     """The collectives that at least two ranks recorded, by their first start.
 
-    ``kind`` indexes those of the table, ``ordinal`` counts within them, ``barrier`` says that nobody left before all
+    ``kind`` indexes those of the table, ``ordinal`` counts within them, ``barrier`` says that no rank left before all
     had come, (m,) each. The calls of meeting k are ``call[first[k]:first[k + 1]]`` by rank, rows of the table; ``row``
     is the meeting of each of them, (n,). A message from one rank to another is a meeting of the two.
     """
@@ -100,7 +100,7 @@ class RankMeetings(RowColumns[Meeting]):
 
     @property
     def transfer(self) -> I64:
-        """The shortest call of each, ns, (m,): that of the last rank to come, which waited for nobody."""
+        """The shortest call of each, ns, (m,): that of the last rank to come, which waited for no other."""
         return np.minimum.reduceat(self.length, self.first[:-1])
 
 
@@ -109,8 +109,8 @@ def meetings(table: CallTable) -> tuple[RankMeetings, list[Unpaired]]:
 
     Calls are paired by type, group and their place within the step; where ranks made different numbers of them, by the
     ordinals of the profiler. A send is paired with a receive of the same two ranks; which ranks those are is known in a
-    group of two, and where the links or notifies of every message tell it. Types that are neither barriers nor messages
-    are left out: who comes late to a broadcast keeps nobody waiting but itself.
+    group of two, and where the links or notifies of every message show it. Types that are neither barriers nor messages
+    are left out: a rank that comes late to a broadcast only keeps itself waiting.
     """
     kind, names = _joined_kinds(table)
     order = np.lexsort((table.start, table.rank, kind))
@@ -203,7 +203,7 @@ def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
 
 
 def untold_messages(table: CallTable) -> Bools:
-    """Which calls are messages of a group of more than two ranks that do not tell which two they are between, (n,)."""
+    """Which calls are messages of a group of more than two ranks that do not say which two they are between, (n,)."""
     return np.asarray(_messages_of_large_groups(table) & (table.pair == NO_PAIR))
 
 
@@ -330,8 +330,8 @@ class _PlacedPeers(Struct, frozen=True, eq=False):
 def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
     """``ranks`` with the peers of their notifies and arrivals as ranks of the job.
 
-    Where nothing tells the ranks of a group, its places are the ranks if that is so for all that are known; otherwise
-    its peers are left out.
+    Where the ranks of a group are unknown, its places are the ranks if that is so for all that are known; otherwise its
+    peers are left out.
     """
     groups = {"": 0}  # of what no call of the rank is named like
     by_place = {peers.profile.rank: peers for peers in _ranks_naming_places(ranks, groups)}

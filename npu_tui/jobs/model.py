@@ -59,7 +59,7 @@ _PLACES = 1 << 24  # two places make one number of 48 bits
 
 
 def pair_of(place: int, other: int) -> int:
-    """A number for two places in a group, the same whichever comes first; ``NO_PAIR`` if one of them is none."""
+    """A number for two places in a group, the same whichever comes first; ``NO_PAIR`` if one of them is no place."""
     low, high = sorted((place, other))
     return low * _PLACES + high if low >= 0 and high < _PLACES else NO_PAIR
 
@@ -67,8 +67,8 @@ def pair_of(place: int, other: int) -> int:
 class RecordedCall(Struct, frozen=True):
     """A collective as one rank recorded it: ``start`` and ``end`` in ns since 1970, by the clock of its device.
 
-    ``ordinal`` is that of the profiler within the group, None where the name has none; ``group`` tells groups of a job
-    apart and is the same on all their ranks. ``pair`` names the two places of the group that a message is between.
+    ``ordinal`` is that of the profiler within the group, None where the name has none; ``group`` identifies a group of
+    the job and is the same on all its ranks. ``pair`` names the two places of the group that a message is between.
     """
 
     group: str
@@ -332,7 +332,7 @@ class RankPasses(Struct, frozen=True, eq=False):
 class RankFinding(Struct, frozen=True):
     """What the summary of a rank keeps of a ``Finding``; ``gain`` is that of one of ``count`` steps, ns.
 
-    A cause is what the verdict of the rank may tell, with its ``title`` and the ``line`` of the user (file, number);
+    A cause is what the verdict of the rank may name, with its ``title`` and the ``line`` of the user (file, number);
     ``freed`` is its gain where the other ranks are in time, 0 where that is not known. ``advice`` says what to do.
     ``by_step`` is how long the host of the rank works on it in each numbered step, ns; empty where it does not.
     """
@@ -425,10 +425,10 @@ class Layout(Struct, frozen=True):
 
 
 CLUSTER = "cluster"
-"""The kind of a rank that only the output of a cluster analysis tells of."""
+"""The kind of a rank that only the output of a cluster analysis has."""
 
 EXPERTS = "experts"
-"""The kind of a rank that only dumps of expert loads or a placement tell of."""
+"""The kind of a rank that only dumps of expert loads or a placement have."""
 
 KINETO = "kineto"
 """The kind of a rank on a GPU; the ordinals of its calls count those of the group in the job, not in the profile."""
@@ -440,17 +440,17 @@ class RankProfile(Struct, frozen=True):
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
     its first step began, ``ended`` when the last step or the device did, ns since 1970 on its device's clock, where a
-    trace tells, ``recorded`` when its recording began. ``lines`` are those that launched late, ``findings`` those of
+    trace has it, ``recorded`` when its recording began. ``lines`` are those that launched late, ``findings`` those of
     the rank alone that would gain most; both need a trace. ``stage`` is that of the pipeline where a file numbers them,
-    ``passes`` are those of that stage where kernels tell them.
+    ``passes`` are those of that stage where kernels show them.
 
     ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
     its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself.
 
-    ``experts`` are what a trace shows of MoE layers, ns since 1970. ``paces`` tell how long its kernels take,
-    ``host_paces`` the calls of CANN, ``clock`` the mean of the AI cores while they compute, MHz.
-    ``routed`` rows go to experts in every pass, 0 where that is not known.
+    ``experts`` are what a trace shows of MoE layers, ns since 1970. ``paces`` are how long its kernels take,
+    ``host_paces`` the calls of CANN, ``clock`` the mean of the AI cores while they compute, MHz. ``routed`` rows go to
+    experts in every pass, 0 where that is not known.
     """
 
     rank: int
@@ -490,7 +490,7 @@ class RankProfile(Struct, frozen=True):
     routed: int = 0
 
     def path_at(self, step: str) -> Path:
-        """Where the profile of ``step`` lies; the first one where they are not told apart."""
+        """Where the profile of ``step`` lies; the first one where they are not separate."""
         return dict(self.folders).get(step, self.path)
 
     @property

@@ -53,10 +53,10 @@ BY_THEMSELVES = 8
 SMALL = 256 << 20
 """Bytes of all traces together up to which that holds."""
 
-_PROBED = 16 << 20  # bytes of the first trace up to which it is asked for roles that no folder tells
+_PROBED = 16 << 20  # bytes of the first trace up to which it is asked for roles that no folder names
 
 UNKNOWN = -1
-"""Stands for the rank of a profile that does not tell it."""
+"""Stands for the rank of a profile that does not say it."""
 
 # In the name of a trace of PyTorch that holds the host side of an engine only, beside those of its ranks.
 _OF_THE_ENGINE = "async_llm"
@@ -75,7 +75,7 @@ def open_job(
     """The job of all profiles at or below ``path``, or what ``is_kept`` without them.
 
     Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
-    few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
+    few and small. With ``beside_only`` no trace is read, whatever the files beside it hold. Raises ``InputError`` if
     nothing is there, or nothing of it can be read.
     """
     survey = survey or Survey()
@@ -103,7 +103,7 @@ def open_job(
             progress(number, len(sources))
         try:
             with walled(source.opened):
-                # Whether all stages of a process are in one profile, the first one tells.
+                # The first profile shows whether all stages of a process are in one.
                 probed = number == 1 and _bytes_of([source]) <= _PROBED if not ranks else bool(ranks[0].stints)
                 stints = True if light is None and probed else light
                 ranks.append(read_rank(source, traces and not beside_only, beside_only, places, stints))
@@ -151,7 +151,7 @@ def job_of(
 def _job_of_one(
     path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = (), survey: Survey | None = None
 ) -> Job:
-    """The job of ``profiles`` of one role: one of each rank; those whose rank is not known get free numbers."""
+    """The job of ``profiles`` of one role: one of each rank; those of unknown rank get free numbers."""
     profiles, reasons = steps_joined(profiles), list(broken)
     by_rank: dict[int, RankProfile] = {}
     same: dict[int, list[RankProfile]] = defaultdict(list)
@@ -175,7 +175,7 @@ def _job_of_one(
 
 
 def _since_all_record(job: Job) -> Job:
-    """``job`` whose steps leave out what ranks waited for one that did not record yet."""
+    """``job`` with steps that leave out what ranks waited for one that did not record yet."""
     if all(profile.recorded is None for profile in job.ranks) or not job.skewed.any():
         return job
     every, waited = job.all_blamed, defaultdict[tuple[int, str], int](int)
@@ -211,7 +211,7 @@ def reads_traces(sources: Sequence[Source]) -> bool:
 
 
 def _bytes_of(sources: Sequence[Source]) -> int:
-    """Bytes of all traces of ``sources``; none where one of them is gone, which is told when it is read."""
+    """Bytes of all traces of ``sources``; none where one of them is gone, which is reported when it is read."""
     try:
         return sum(file.stat().st_size for source in sources for file in source.files)
     except OSError:
@@ -225,11 +225,11 @@ def read_rank(
     places: RolePlaces | None = None,
     stints: bool | None = None,
 ) -> RankProfile:
-    """What the profile of one rank tells, ``UNKNOWN`` for its rank where it does not tell that.
+    """What the profile of one rank says, ``UNKNOWN`` for its rank where it does not say that.
 
-    The trace is read too if ``traces`` says so, or, unless ``beside_only``, if nothing beside it tells its collectives.
-    Else it is asked only when the rank worked as which role: with ``stints``, or, where that is None, in a role.
-    Raises ``InputError``.
+    The trace is read too if ``traces`` says so, or, unless ``beside_only``, if nothing beside it has its collectives.
+    Else it is asked only when the rank worked as which role: with ``stints``, or, where that is None, in a role. Raises
+    ``InputError``.
     """
     rank = UNKNOWN if source.rank is None else source.rank
     profile = companion_rank(source, companions_of(source), rank, places)
@@ -261,7 +261,7 @@ _Peers = dict[tuple[str, str, str], set[tuple[int, int]]]
 
 
 def cluster_job(folder: Path) -> Job:
-    """The job whose cluster analysis wrote ``folder``. Raises ``InputError`` where it tells of no rank."""
+    """The job whose cluster analysis wrote ``folder``. Raises ``InputError`` where it has no rank."""
     cluster = read_cluster(folder)
     ranks = cluster.ranks
     if not ranks:
@@ -320,9 +320,9 @@ def _cluster_rank_links(cluster: Cluster) -> Iterator[tuple[str, str, str, LinkU
 
 
 def _cluster_rank_calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> RankCalls:
-    """The collectives of ``rank``; a message is between it and the one rank that ``peers`` tells of.
+    """The collectives of ``rank``; a message is between it and the one rank in ``peers``.
 
-    Where ``peers`` tells of any message, one without ends is left out: two ranks that send to others do not meet.
+    Where ``peers`` has any message, one without ends is left out: two ranks that send to others do not meet.
     """
     kinds, ordinals, pairs, kept = [], [], [], []
     for call in calls:

@@ -1,8 +1,8 @@
 """The forward and backward passes of a stage of a pipeline, from the kernels of its rank and its messages.
 
-A kernel is of the backward pass where its operation is (``fwdbwd`` links, threads of autograd). Without operations, as
-in kernel_details.csv, the types tell: what has a twin with ``Grad`` is of the forward pass, and the twin of the other.
-A pass ends where its message is sent, and begins where the message that it needs has come.
+A kernel belongs to the backward pass where its operation does (``fwdbwd`` links, threads of autograd). Without
+operations, as in kernel_details.csv, the types decide: what has a twin with ``Grad`` belongs to the forward pass, and
+the twin to the other. A pass ends where its message is sent, and begins where the message that it needs has come.
 
 One step of a pipeline, and what-ifs: the same passes with other times, transfers or numbers of micro batches.
 """
@@ -31,7 +31,7 @@ _GRAD = ("Grad", "Backward")
 
 
 def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -> RankPasses | None:
-    """The passes of a rank that makes ``calls``; None where it sends and receives nothing, or no kernel tells.
+    """The passes of a rank that makes ``calls``; None where it sends and receives nothing, or no kernel shows it.
 
     ``launched`` is when the host launched each call, ns of the trace, -1 where that is not known.
     """
@@ -64,7 +64,7 @@ def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -
     found: list[RankPasses] = []
     for cuts in ways:
         stretch: I64 = np.isin(np.arange(len(start)), cuts).cumsum(dtype=np.int64)
-        # Operations tell nothing of what runs without gradients, such as forward passes that are computed again later.
+        # Operations say nothing of what runs without gradients, such as forward passes that are computed again later.
         for marks in (_pass_by_operation(profile, table), _pass_by_type(table, stretch, start, others)):
             some = np.flatnonzero(marks)
             if not len(some) or not (marks == _BACKWARD).any():
@@ -81,7 +81,7 @@ def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -
 
 
 def launched_at(trace: Trace, items: I64) -> I64:
-    """When the host launched each slice, ns of the trace; -1 where no link tells; (n,)."""
+    """When the host launched each slice, ns of the trace; -1 where no link says it; (n,)."""
     launched = np.full(len(trace.slices) + 1, -1, np.int64)
     links = trace.bound_links_of(HOST_TO_DEVICE)
     launched[trace.links.target_slice[links]] = trace.links.source_time[links]
@@ -89,7 +89,7 @@ def launched_at(trace: Trace, items: I64) -> I64:
 
 
 def _pass_by_operation(profile: Profile, table: KernelTable) -> I64:
-    """Which pass each kernel is of by the operation that launched it, (n,).
+    """Which pass each kernel belongs to by the operation that launched it, (n,).
 
     What a backward pass computes again of the forward one runs on its thread, where ``fwdbwd`` links end.
     """
@@ -109,7 +109,7 @@ def _pass_by_operation(profile: Profile, table: KernelTable) -> I64:
 
 
 def _pass_by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> I64:
-    """Which pass each kernel is of by the types of those in its stretch between two messages, (n,).
+    """Which pass each kernel belongs to by the types of those in its stretch between two messages, (n,).
 
     A forward pass lasts to the first kernel of a backward one. The optimizer follows a collective.
     """
@@ -129,7 +129,7 @@ def _pass_by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64
         borders = [low, *some[first[1:]].tolist(), high]
         ends = some[np.append(first[1:], len(some)) - 1].tolist()
         runs += zip(kinds.tolist(), borders[:-1], ends, borders[1:], strict=True)
-    # What follows the last kernel that is told is of the pass, as far as after every pass.
+    # What follows the last kernel of a known pass belongs to it, as far as after every pass.
     rest = min((until - last - 1 for kind, _, last, until in runs if kind == _BACKWARD), default=0)
     for kind, begin, last, until in runs:
         stop = until
@@ -190,7 +190,7 @@ class PipelineRun(Struct, frozen=True, eq=False):
 
     ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
     where that was after the pass before. ``tail`` is how long after its last kernel a pass ended. ``apart`` is what the
-    clock of the rank of each stage is ahead, (stages,), ``layers`` how many layers it has, as far as kernels tell.
+    clock of the rank of each stage is ahead, (stages,), ``layers`` how many layers it has, as far as kernels show it.
     """
 
     ranks: tuple[int, ...]

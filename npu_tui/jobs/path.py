@@ -1,9 +1,9 @@
 """The path of a job: the chain of what held up the end of its run, through the ranks that it leads to, on one clock.
 
 It begins in the rank that ends last and goes back through what held that up (``analysis/path.py``). At a collective it
-goes on in the rank that came last, at its arrival; at a receive of a pipeline in the sender. A rank that nobody
-recorded holds the path for as long as others waited for it. The stretches are the run of the job: each begins where the
-one before it ends.
+goes on in the rank that came last, at its arrival; at a receive of a pipeline in the sender. A rank without a recording
+holds the path for as long as others waited for it. The stretches are the run of the job: each begins where the one
+before it ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class JobStretch(Struct, frozen=True):
 class JobPath(Struct, frozen=True):
     """The path of a job, ``length`` ns, with its ``owners`` and ``ranks``, most time first, and all ``stretches``.
 
-    A gain divided by ``count`` is that of one ``unit`` (step, …; run). Where no path is told, ``reason`` says why.
+    A gain divided by ``count`` is that of one ``unit`` (step, …; run). Where there is no path, ``reason`` says why.
     """
 
     unit: str = "run"
@@ -117,7 +117,7 @@ def job_path(job: Job) -> JobPath:
 
 
 def _untold(job: Job) -> Message | None:
-    """Why nothing can be told of ``job`` at all."""
+    """Why nothing can be said of ``job`` at all."""
     if len(job.parts) > 1 or any(len(profile.folders) > 1 for profile in job.ranks):
         return message("job.path.roles")
     if not any(profile.has_trace for profile in job.ranks):
@@ -277,7 +277,7 @@ def _summed(
 def _most_gains(walk: JobWalk, sections: Sequence[Section], rows: _PathRows, owners: Sequence[JobOwner]) -> list[int]:
     """What the job gains at most without each owner: before every collective what its rank came after the second, ns.
 
-    Before the end of the run, and where nothing tells of a second, it is all that the owner holds there.
+    Before the end of the run, and where no second one is known, it is all that the owner holds there.
     """
     key, place = np.unique(rows.owner * len(sections) + rows.section, return_inverse=True)
     held = summed(place, rows.end - rows.start, len(key))

@@ -198,7 +198,7 @@ class JobWalk:
         rest, task = reach.rest, reach.task
         node = reach.node
         if not (rest.kind == LATE_RANK).any():
-            # The rank saw no wait: it came itself, and others tell how long it waited.
+            # The rank saw no wait: it came itself, and others show how long it waited.
             node = walk.begin_of(task)
             since, until = walk.time_of(node), reach.done
             middle = min(max(walk.own_time(came), since), until)

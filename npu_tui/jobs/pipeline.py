@@ -1,8 +1,8 @@
 """The pipelines of a job: which rank ran which micro batch when, what the bubble is made of, what would shorten it.
 
 A bubble is what the stages wait on average between the first pass and the last one. Its parts are differences of
-replays, so that they add up: every pass as long as the mean one of its kind (filling and draining, nobody's fault); as
-long as the mean one of its stage (imbalance); as recorded (variation between micro batches); with the transfers that
+replays, so that they add up: every pass as long as the mean one of its kind (filling and draining, no stage's fault);
+as long as the mean one of its stage (imbalance); as recorded (variation between micro batches); with the transfers that
 were waited for; and the rest, which is gaps before passes and sends that wait for their receiver.
 """
 

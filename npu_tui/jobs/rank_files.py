@@ -78,7 +78,7 @@ def call_name(name: str) -> tuple[str, str, int | None]:
 
 
 def companion_rank(source: Source, companions: Companions, rank: int, places: RolePlaces | None = None) -> RankProfile:
-    """``rank`` as the files beside its trace tell it; what is missing there stays empty."""
+    """``rank`` by the files beside its trace; what is missing there stays empty."""
     problems: list[Message] = []
     info = companions.profiler_info
     layout, groups, told = _division(companions)
@@ -115,7 +115,7 @@ def _note(state: State, name: str, rank: int, problems: list[Message]) -> None:
 
 
 def _companion_calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> RankCalls:
-    """The collectives of communication.json; ``peers`` tells whom each message went to."""
+    """The collectives of communication.json; ``peers`` says which rank each message went to."""
     spans = communication_spans(companions)
     _note(spans.state, COMMUNICATION, rank, problems)
     kinds, ordinals, names, pairs = [], [], [], []
@@ -161,7 +161,7 @@ def _text_or_empty(value: object) -> str:
 
 
 def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[int, ...]], str]:
-    """How the job is divided, its groups, and the role that the profile says it is of.
+    """How the job is divided, its groups, and its role, if the profile names one.
 
     Of a large job every rank lists all of them: equal lists are decoded once.
     """
@@ -290,7 +290,7 @@ def _behind_peers(profile: Profile, known: set[Hashable]) -> list[RankFinding]:
 
 
 STILL = "HOST.STILL"
-"""What a summary calls it where the process of a rank stands still: beside its peers alone it tells anything."""
+"""What a summary calls it where the process of a rank stands still: it means something only beside its peers."""
 
 
 def _standing_still(profile: Profile) -> Iterator[RankFinding]:
@@ -309,7 +309,7 @@ def _standing_still(profile: Profile) -> Iterator[RankFinding]:
 def _freed(profile: Profile, finding: Finding, above: Change) -> int:
     """What a step of the rank gains without ``finding``, after ``above``, once the others are in time, ns.
 
-    0 where no replay tells.
+    0 without a replay.
     """
     if finding.remedy is None or len(profile.facts) > 1:
         return 0

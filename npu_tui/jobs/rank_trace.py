@@ -1,9 +1,9 @@
-"""What a trace tells of its rank: calls, notifies between ranks, and when peers that are not on disk came.
+"""What a trace says of its rank: calls, notifies between ranks, and when peers that are not on disk came.
 
 Which collective a kernel of NCCL or RCCL is: its type, its group, and its number within the group.
 
 PyTorch writes them into the args of the kernel (``Collective name``, ``Process Group Name``, ``Process Group Ranks``,
-``Seq``; from 2.2 on, not every version has all of them); without ``Collective name`` the name of the kernel tells the
+``Seq``; from 2.2 on, not every version has all of them); without ``Collective name`` the name of the kernel has the
 type. Source: torch/csrc/distributed/c10d/ParamCommsUtils.hpp, libkineto's output_json.cpp.
 """
 
@@ -124,7 +124,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
 
 
 def with_kernels(profile: RankProfile, source: Source) -> RankProfile:
-    """``profile`` with the time that the device spent by kernel_details.csv, where no other file tells it."""
+    """``profile`` with the time that the device spent by kernel_details.csv, where no other file has it."""
     spent = Profile(load(source), source).tables.sums[1]
     if not spent.total:
         return profile
@@ -133,7 +133,7 @@ def with_kernels(profile: RankProfile, source: Source) -> RankProfile:
 
 
 def with_passes(profile: RankProfile, source: Source) -> RankProfile:
-    """``profile`` with what kernel_details.csv tells: passes where it sends and receives, experts.
+    """``profile`` with what kernel_details.csv has: passes where it sends and receives, experts.
 
     Raises ``InputError``.
     """
@@ -233,7 +233,7 @@ def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> It
     kernels, begun = profile.all_kernels, profile.tables.start_ns
     places = exchanging(kernels)
     windows = _step_windows(profile)
-    # The kernel does not tell its group: it is that of the experts, else all ranks of the job.
+    # The kernel does not name its group: it is that of the experts, else all ranks of the job.
     group = next((ranks for name, ranks in groups.items() if set(name.lower().split("_")) & _OF_EXPERTS), ())
     for number, (at, word) in enumerate(places.items()):
         start = int(kernels.start[at])
@@ -246,7 +246,7 @@ def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> It
 
 
 def _with_pairs(calls: list[RecordedCall], notifies: list[Notify]) -> list[RecordedCall]:
-    """``calls`` with the two places that each message is between, where its notifies tell one peer."""
+    """``calls`` with the two places that each message is between, where its notifies name one peer."""
     pairs: dict[str, set[int]] = defaultdict(set)
     for notify in notifies:
         if notify.place >= 0:
@@ -314,7 +314,7 @@ def _sum_in_segments(low: I64, high: I64, at: I64, value: I64) -> I64:
 
 
 def _lines_of(profile: Profile) -> tuple[WaitedLine, ...]:
-    """The lines of code whose launches came latest."""
+    """The lines of code with the latest launches."""
     losses = [loss for device in profile.devices if device.launches is not None
               for loss, _ in losing_launches(profile.trace, device.launches)[:_MOST_LINES]]  # fmt: skip
     losses.sort(key=lambda loss: -loss.lost)
@@ -328,8 +328,8 @@ def _lines_of(profile: Profile) -> tuple[WaitedLine, ...]:
 def calls_of(profile: Profile) -> list[RecordedCall]:
     """Every collective of the trace, ns since 1970.
 
-    It is of the step that asked for it, or, where no link tells, in whose window on the device it starts; before the
-    first kernel, of the one that it starts in on the host.
+    It belongs to the step that asked for it, else, without a link, to the one in whose window on the device it starts;
+    before the first kernel, to the one that it starts in on the host.
     """
     trace = profile.trace
     windows = _step_windows(profile)
@@ -358,7 +358,7 @@ def calls_of(profile: Profile) -> list[RecordedCall]:
 def _asked_at(trace: Trace, items: I64) -> I64:
     """When the host asked for each slice, ns: where it entered the task queue, else when it was launched; (n,).
 
-    The thread of the queue launches steps after the host asked, where the device is behind. -1 where no link tells.
+    The thread of the queue launches steps after the host asked, where the device is behind. -1 without a link.
     """
     link, dequeue = dequeued_launches(trace)
     enqueue = enqueue_of(trace, dequeue)
@@ -506,7 +506,7 @@ def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
 
 
 def type_of(name: Any) -> str:
-    """``allGather`` of ``_allgather_base`` or ``ncclDevKernel_AllGather_RING_LL(…)``; empty where it tells nothing."""
+    """``allGather`` of ``_allgather_base`` or ``ncclDevKernel_AllGather_RING_LL(…)``; empty where it says nothing."""
     letters = _NO_LETTER.sub("", name.partition("(")[0].lower()) if isinstance(name, str) else ""
     return next((kind for word, kind in _TYPES.items() if word in letters), "")
 

@@ -1,6 +1,6 @@
 """Why a rank takes longer than its peers, which do the same work: its card, its host, or more work than theirs.
 
-Kernels of equal type and shapes tell how fast a card is, calls of CANN how fast a host is. What is left is work: other
+Kernels of equal type and shapes show how fast a card is, calls of CANN how fast a host is. What is left is work: other
 kernels, or more of them.
 """
 
@@ -33,11 +33,11 @@ SLOW_HOST = 1.3
 class Beside(Struct, frozen=True):
     """A rank beside its median peer. ``card``: how many times as long equal kernels take, ``slower``: ns in all.
 
-    ``other`` is the time of kernels of which its peers have other numbers or shapes, ns; ``more`` the types of kernels
-    that it computes longer, most first, and by how much, ns. ``host`` is how many times as long a
-    call of CANN takes. ``clock`` is that of its AI cores, ``usual`` that of the peers, MHz. None: nothing tells.
-    ``products`` and ``moving`` are as ``card``, of matrix products and of all other kernels, which memory holds up.
-    ``blocks`` are the cores that the kernels run on which lose most of ``slower``, here and on the peers, where fewer.
+    ``other`` is the time of kernels that its peers have in other numbers or shapes, ns; ``more`` the types of kernels
+    that it computes longer, most first, and how much longer, ns. ``host`` is how many times as long a call of CANN
+    takes. ``clock`` is that of its AI cores, ``usual`` that of the peers, MHz. None: unknown. ``products`` and
+    ``moving`` are as ``card``, of matrix products and of all other kernels, which memory holds up. ``blocks`` are the
+    cores that the kernels run on which lose most of ``slower``, here and on the peers, where fewer.
     """
 
     card: float | None = None

@@ -58,10 +58,10 @@ def _waits(job: Job) -> tuple[int, I64] | None:
 
 
 def root_of(job: Job) -> Root | None:
-    """Whose work the other ranks wait for in broadcasts; None where none has kernels that they have not.
+    """The rank whose work the others wait for in broadcasts; None where none has kernels that they have not.
 
-    In what a rank sends it waits for nobody. Ranks that are broadcast the same as they have, such as buffers that all
-    of them computed, wait for nobody either.
+    A rank that sends waits for no other. Ranks that are broadcast the same as they have, such as buffers that all of
+    them computed, wait for no other either.
     """
     steps, found = [sum(step.computing for step in each.steps) for each in job.ranks], _waits(job)
     if found is None or not all(steps):
@@ -75,9 +75,9 @@ def root_of(job: Job) -> Root | None:
 
 
 def late_roots(job: Job, why: Callable[[Job, Sequence[int], int], Message | None]) -> list[Finding]:
-    """The rank that comes late with what it broadcasts, though it computes no more; ``why`` tells what makes it late.
+    """The rank that comes late with what it broadcasts, though it computes no more; ``why`` says what makes it late.
 
-    Nobody waits for one that receives late, so that broadcasts are no meetings: here they are those of their root.
+    No rank waits for one that receives late, so broadcasts are no meetings: here they are those of their root.
     """
     found = _waits(job) if job.length else None
     if found is None:
@@ -237,7 +237,7 @@ def is_exchange(kind: str) -> bool:
 
 
 def spread_findings(job: Job) -> list[Finding]:
-    """Groups whose ranks send over the network though nothing hides it: of tensors, and those that exchange tokens."""
+    """Groups that send over the network though nothing hides it: of tensors, and those that exchange tokens."""
     host_of = {rank: number for number, host in enumerate(job.hosts) if host.known for rank in host.ranks}
     types: dict[str, set[str]] = defaultdict(set)
     for called, kind, _ in job.calls.kinds:

@@ -76,7 +76,7 @@ def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
 
 
 def _numbered(profiles: list[RankProfile]) -> list[RankProfile]:
-    """``profiles`` in the steps that they are of by the time when they began; as they are where all are of one."""
+    """``profiles`` in their steps, by the time when they began; as they are where all are of one."""
     numbered: list[RankProfile] = []
     there: set[int] = set()
     number = 1
@@ -112,7 +112,7 @@ def _with_other_kinds(calls: RankCalls, kinds: tuple[tuple[str, str, str], ...])
 
 
 def _joined_profile(profiles: list[RankProfile]) -> RankProfile:
-    """The steps of one rank as one profile; arrivals of ranks without files only where their calls are told apart."""
+    """The steps of one rank as one profile; arrivals of ranks without files only where their calls are distinct."""
     first = profiles[0]
     if len(profiles) == 1:
         return first
@@ -175,7 +175,7 @@ def stints_added(profile: RankProfile, trace: Trace) -> RankProfile:
 def stints_of(trace: Trace, role: str) -> tuple[Stint, ...]:
     """The stints of a rank as ``role``, or, where it ran functions of several roles, as each of those.
 
-    Without ranges the device tells, from its first work to its last; without a role it does not.
+    Without ranges it is the time from the first work of the device to the last; not without a role.
     """
     slices, called = trace.slices, {}
     for code, name in enumerate(trace.names):

@@ -78,7 +78,7 @@ class Tail(Struct, frozen=True):
 class RoleSum(Struct, frozen=True):
     """A role over all steps, means a step and rank in ns: how long it works and ``waits`` on an idle card.
 
-    ``waits`` names how much of it each other role, or its own last rank, is waited for; None where no file tells which
+    ``waits`` names how much of it each other role, or its own last rank, is waited for; None where no file says which
     roles share a card. ``after`` is how long its last rank ends after the median one.
     """
 
@@ -96,7 +96,7 @@ Part = tuple[Sequence[RankProfile], Sequence[RankClock]]
 
 
 class Roles:
-    """The roles whose ranks the ``parts`` of a job are; ``spans`` are there by start."""
+    """The roles of a job, one for each of its ``parts``; ``spans`` are there by start."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -130,11 +130,11 @@ class Roles:
     # --- clock and cards
 
     def _host(self, profile: RankProfile) -> Hashable:
-        """What tells hosts apart; a rank whose host is not known is on one with those of its number."""
+        """What identifies a host; a rank without a known host is on one with those of its number."""
         return profile.host_name or profile.boot or profile.rank
 
     def _ahead(self) -> dict[Hashable, int]:
-        """How far the clock of each host is ahead of the first one's, as collectives of any role tell."""
+        """How far the clock of each host is ahead of the first one's, by collectives of any role."""
         islands: dict[tuple[int, int], dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, part in enumerate(self._parts):
             for profile, clock in zip(*part, strict=True):
@@ -176,10 +176,10 @@ class Roles:
 
     @once
     def _graph(self) -> tuple[Graph, I64]:
-        """The stints as edges, each of which begins when all before it have ended, and the edge of each.
+        """The stints as edges, and the edge of each; one begins when all before it have ended.
 
-        The time between the end of the last one before and its start stays: nothing tells what it waits for then. Of
-        stint k, node 2k + 1 is when it may begin, and 2k + 2 its end.
+        The time between the end of the last one before and its start stays: what it waits for then is unknown. Of stint
+        k, node 2k + 1 is when it may begin, and 2k + 2 its end.
         """
         ends = sorted(range(len(self.spans)), key=lambda k: self.spans[k].end)
         edges, own, passed, before = list[tuple[int, int, int]](), list[int](), 0, 0
@@ -233,7 +233,7 @@ class Roles:
         }
         middles = [median(at[span] for span in units) for units in steps]
         # Responses, and with them times, differ by factors: the longest are further from the median than the shortest.
-        # With less, simulated healthy roles have tails; the range of the other ends alone tells as many tails of
+        # With less, simulated healthy roles have tails; the range of the other ends alone shows as many tails of
         # tests/jobs/role_simulations.py, and one healthy role in 60 more. No file confirms it.
         every = np.abs(np.log([max(at[span], 1) / max(middle, 1)
                                for units, middle in zip(steps, middles, strict=True) for span in units]))  # fmt: skip
@@ -269,7 +269,7 @@ class Roles:
     def waits(self) -> dict[str, dict[str, float]]:
         """How long each role waits on an idle card for each other one, or for its last rank, mean a stint, ns.
 
-        It waits for the role whose end was the last before it began. The first stint on a card waits for nothing known.
+        It waits for the role that ended last before it began. The first stint on a card waits for nothing known.
         """
         sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         counts: Counter[str] = Counter()

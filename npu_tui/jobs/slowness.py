@@ -1,4 +1,4 @@
-"""How slow every rank is: by how much, what that costs the job, in which pattern, and why.
+"""How slow every rank is, what that costs the job, in which pattern, and why.
 
 A rank is compared with its peers, the ranks that do the same work. ``SavingsModel`` replays the collectives of a job to
 price what it would gain if some of them arrived earlier.

@@ -67,7 +67,7 @@ def step_times(job: Job) -> RankStepTimes:
 def _transfer_times(job: Job, at: dict[str, int]) -> F64:
     """How long the collectives of each rank lasted after the last rank had come, (ranks, steps) ns.
 
-    It is the shortest call of each collective, so no clock is needed. NaN where ranks are missing or nothing tells
+    It is the shortest call of each collective, so no clock is needed. NaN where ranks are missing or it is unknown
     which there are, as one without files may have been the last, and where other calls take much of the time.
     """
     met = job.meetings
@@ -265,7 +265,7 @@ def _keys(base: Job, new: Job) -> tuple[Way, list[list[Hashable]]]:
 
 
 def _numbered_keys(keys: list[Stage]) -> list[Hashable]:
-    """``keys`` in the order of ranks, told apart by how often each came before where several ranks have one."""
+    """``keys`` in the order of ranks, numbered by how often each came before where several ranks have one."""
     seen: Counter[Stage] = Counter()
     counted: list[Hashable] = []
     for key in keys:

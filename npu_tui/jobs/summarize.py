@@ -1,6 +1,6 @@
 """Every rank to its summary: one after the other, in several processes, or by a Dask cluster.
 
-A summary is called after what it was made of, so what is done is not done again, whoever does the rest.
+A summary is called after what it was made of, so another run does only the rest.
 """
 
 from __future__ import annotations

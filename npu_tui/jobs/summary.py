@@ -1,6 +1,6 @@
 """One rank as a file, and such files as ranks again: who wrote or damaged them does not matter.
 
-A file is the fields of a ``RankProfile`` as msgpack, its columns as their bytes, packed by zlib, whose checksum tells
+A file is the fields of a ``RankProfile`` as msgpack, its columns as their bytes, packed by zlib, whose checksum shows
 damage: 1.3 and 4.6 kB for ranks of 860 and 310 kernels, where nested lists of Parquet took 25 and 27 kB. What does not
 hold what a rank's file holds is left out, the others are read.
 """

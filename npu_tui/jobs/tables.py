@@ -77,7 +77,7 @@ EvidenceRow = row_type(
 
 
 def ranks(job: Job, absent: Sequence[int] = ()) -> TableSheet:
-    """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
+    """Every rank over all its steps; the ``absent`` ones, without files, have what the others say of them."""
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
     tells = any(row.exposed is not None for row in job.sums)
     longest, count = {one.rank: one for one in job.longest}, max(len(job.steps), 1)
@@ -88,12 +88,12 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> TableSheet:
         exposed = None if row.exposed is None else us(row.exposed)
         shown = (exposed if row.cost else 0.0) if tells and row.collectives else None
         figures: tuple[float | None, ...] = us(row.own), us(row.cost), us(row.gain)
-        if (one := longest.get(profile.rank)) is not None:  # the steps tell who worked longest
+        if (one := longest.get(profile.rank)) is not None:  # the steps show which rank worked longest
             figures = us(round(one.more)), us(row.cost) if row.collectives else None, us(round(one.gain))
         elif not row.collectives:
             figures = None, None, None
         own, cost, gain = figures
-        # Files and queries have sums over all steps; whoever reads a table compares them with the times of a step.
+        # Files and queries have sums over all steps; a reader of a table compares them with the times of a step.
         each = [None if time is None else time / count for time in (own, cost, shown, gain)]
         rows.append(
             (

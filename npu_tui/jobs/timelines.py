@@ -114,7 +114,7 @@ class Timelines:
         return [rank for rank in self.ranks if self._reference(rank) != self._reference(self.ranks[0])]
 
     def _reference(self, rank: int) -> int:
-        """The rank against whose clock that of ``rank`` is known; itself where nothing ties it to any other."""
+        """The rank that the clock of ``rank`` is known against; itself where nothing ties it to any other."""
         clock = self._clock_of.get(rank)
         return rank if clock is None else clock.reference
 
