@@ -55,8 +55,8 @@ class Saving(Struct):
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
     ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
-    begin and end, ``whole`` the members of runs of which nothing stays. ``members`` are those of all other runs, with
-    the number of the run that each belongs to.
+    begin and end, ``whole`` the members of runs that go entirely. ``members`` are those of all other runs, with the
+    number of the run that each belongs to.
     """
 
     count: int = 0
@@ -198,7 +198,7 @@ def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> Sequ
 
 
 def _breaks(facts: Facts, items: I64, code: I64, matched: SequenceMatches) -> Bools:
-    """Which of ``items`` in a chain compute another tensor than the one before, as far as their types and shapes tell.
+    """Which of ``items`` in a chain compute another tensor than the one before, as far as types and shapes show.
 
     One kernel for several tensors moves the same bytes, so it saves launches, and hardly any time of the device. A few
     types (``code``) that come again and again are a loop over tensors, as updates of parameters are; (n,).
@@ -365,7 +365,7 @@ def _calling_lines(facts: Facts, savings: dict[str, Saving]) -> tuple[CodeLine, 
 
 
 def _in_place(facts: Facts, count: int) -> Message:
-    """What ``count`` activations in place would save: memory, as far as operator_memory.csv tells."""
+    """What ``count`` activations in place would save: memory, as far as operator_memory.csv says."""
     allocations = facts.inputs.memory().allocations
     made = allocations.name.where(lambda name: _ACTIVATION.fullmatch(name) is not None)
     made &= facts.window.holds(allocations.start)
@@ -411,7 +411,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
             words["api"] = message("finding.affinity.known", apis=fused[:NAMED])
         title = message(f"finding.affinity.{'chain' if first == CHAIN else 'priced'}", **words)
     if _DOT in savings and facts.share(savings[_DOT].time) >= facts.limits[SEVERITY_HIGH]:
-        # The cube multiplies blocks of which one number counts: nearly all of that time is for nothing.
+        # The cube multiplies blocks in which one number counts: nearly all of that time is for nothing.
         severity, weight = "medium", weight + savings[_DOT].time
         words = {"share": facts.share(savings[_DOT].time), "count": savings[_DOT].count, "api": _DOT}
         title = message("finding.affinity.dots", **words)

@@ -62,7 +62,7 @@ def _with_shorter_kernels(facts: Facts, items: I64, keep: F64) -> tuple[Change, 
 def padding(facts: Facts) -> Draft | None:
     """Batches that are filled up to a captured size.
 
-    Batches of other sizes tell what that costs: by all kernels but attention, which reads no keys of padding.
+    Batches of other sizes show what that costs: by all kernels but attention, which reads no keys of padding.
     """
     steps, real, size = _filled_steps(facts)
     every, added = int(size.sum()), int((size - real).sum())
@@ -105,7 +105,7 @@ def padding(facts: Facts) -> Draft | None:
 
 
 def _filled_steps(facts: Facts) -> tuple[list[EngineStep], I64, I64]:
-    """The steps whose captured size is known, their requests and that size; (n,) each."""
+    """The steps of known captured size, their requests and that size; (n,) each."""
     rows = [
         (step, step.call.requests, step.call.padded)
         for step in steps_of(facts)
@@ -178,8 +178,8 @@ def _attention_growth(facts: Facts, steps: list[EngineStep], attends: Bools) -> 
 def drafts(facts: Facts) -> Draft | None:
     """Tokens that are drafted and verified, but not accepted.
 
-    From one step to the next the keys that attention reads grow by the accepted tokens. One probability
-    for each draft tells how many of fewer drafts are accepted; the number with the fewest ns a token counts.
+    From one step to the next the keys that attention reads grow by the accepted tokens. One probability for each draft
+    says how many of fewer drafts are accepted; the number with the fewest ns a token counts.
     """
     steps = [step for step in steps_of(facts) if _drafted(step)]
     requests, tokens, read = (
@@ -234,7 +234,7 @@ def _drafted(step: EngineStep) -> bool:
 
 
 def _tokens_by_drafts(mean: float, width: int) -> F64:
-    """Tokens of a request and step with 0 to ``width`` drafts, of which ``mean`` are accepted; (width + 1,)."""
+    """Tokens of a request and step with 0 to ``width`` drafts, ``mean`` of them accepted; (width + 1,)."""
     rates = np.linspace(0, 1, 1001)
     powers = np.cumsum(rates[:, None] ** np.arange(1, width + 1), axis=1)
     return np.append(1.0, 1 + powers[np.abs(powers[:, -1] - mean).argmin()])

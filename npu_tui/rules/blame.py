@@ -61,8 +61,8 @@ def blocking_is_set(facts: Facts) -> bool:
 def launch_blocking(facts: Facts) -> float:
     """The share of launches that block until their kernel ends, as ASCEND_LAUNCH_BLOCKING=1 makes all of them.
 
-    A wait for the stream follows each of them at once. 1 if the environment says so; 0 for launches of graphs, after
-    each of which one wait is a read-back.
+    A wait for the stream follows each of them at once. 1 if the environment says so; 0 for launches of graphs, as one
+    wait after each of them is a read-back.
     """
     if blocking_is_set(facts):
         return 1.0
@@ -192,7 +192,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[BlamedCall]:
 
 @once_per_device
 def dry(facts: Facts) -> Drains:
-    """The drains between kernels whose launch is not known: those, too, were in flight."""
+    """The drains between kernels of unknown launch: those, too, were in flight."""
     pairs = facts.part.pairs
     if pairs is None or not (pairs.graph < 0).any():
         return facts.drains
@@ -256,7 +256,7 @@ def at_the_end(facts: Facts) -> Span:
 PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
 PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
 
-_PAUSE_FROM_US = 5.0  # a shorter gap is none: the crowd of fixed pauses must stand apart from those that are
+_PAUSE_FROM_US = 5.0  # a shorter gap does not count: the crowd of fixed pauses must stand apart from those that are
 
 
 class FixedPauses(Struct, frozen=True):

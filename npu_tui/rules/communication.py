@@ -149,7 +149,7 @@ def exposed(facts: Facts) -> Draft | None:
         change=Change(tasks=cuts, in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
         by_design=known and by_design and not mostly_late,
-        # No replay tells what a range gains: no more than waits and what computing could hide.
+        # No replay says what a range gains: no more than waits and what computing could hide.
         most=None if facts.whole_steps else int(hideable.sum()) + (0 if known else waited),
         verdict=message(
             f"finding.exposed.{verdict}",
@@ -281,7 +281,7 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
     return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 
-_FRACTIONS = 4096  # parts of a transfer that are told apart when it is hidden
+_FRACTIONS = 4096  # parts of a transfer that are distinguished when it is hidden
 
 
 def shortened_collectives(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:
@@ -359,7 +359,7 @@ def start_costs(facts: Facts) -> F64:
     """What each collective takes beside waiting for ranks and moving data, ns: the usual of its group and type; (n,).
 
     It moves data for as long as communication.json says of its transports, one after another, else its tasks. That file
-    sums what planes do at the same time. 0 where neither tells.
+    sums what planes do at the same time. 0 where neither says it.
     """
     every, cost = facts.collectives, np.zeros(len(facts.collectives))
     row_of, told, known = BySlice(every.item, np.arange(len(every))), np.zeros(len(every)), every.timings.transit > 0
@@ -369,7 +369,7 @@ def start_costs(facts: Facts) -> F64:
         row = row_of.of(item)
         planes = planes_moving(facts.trace, facts.inputs.planes(), every.item, transport)
         told += summed(row[row >= 0], time[row >= 0], len(every)) / np.maximum(planes, 1)
-        known[row[row >= 0]] = True  # what takes less than the file can tell is 0 there
+        known[row[row >= 0]] = True  # what takes less than the file can express is 0 there
     moving = np.maximum(every.timings.transit, told)
     beside = (every.elapsed - np.maximum(every.waited, 0) - moving).clip(0)
     kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type

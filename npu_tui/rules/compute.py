@@ -100,7 +100,7 @@ def verdict(facts: Facts) -> Draft:
 
 
 _KIND = 40
-"""Characters of a kind of kernel in a sentence, of which there may be several."""
+"""Characters of a kind of kernel in a sentence, which may name several."""
 _NOTABLE, _MOST_KINDS = 0.05, 2
 """Kinds of kernels that say what computing is: each has this share of it, and so many are named."""
 
@@ -133,7 +133,7 @@ def op_share(facts: Facts) -> Draft | None:
     if not total or len(facts.kernels) < limits[LINKS_FEWEST]:
         return None
     # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong. What
-    # only moves data computes nothing: it is told by what a step takes for it.
+    # only moves data computes nothing: it is judged by what a step takes for it.
     kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
         ("copy", limits[SEVERITY_MEDIUM], lambda name: bool(MOVES.search(name))),
         ("layout", limits[SEVERITY_MEDIUM], lambda name: bool(LAYOUT.search(name))),
@@ -240,7 +240,7 @@ def dominant(facts: Facts) -> Draft | None:
     words = {"time": time, "count": len(items), "average": float(length.mean()), "longest": float(length.max())}
     title = message("finding.dominant.title", name=_kind(name), share=share)
     makers = _makers(facts, items)
-    # The name of a template tells what no kernel does: what launches it does.
+    # The name of a template says nothing of what the kernel does: what launches it does.
     by = message("finding.dominant.by", names=makers) if len(makers) > 1 or (makers and "::" in name) else ""
     return Draft(
         "info" if is_cube else "medium",
@@ -407,8 +407,8 @@ _ELEMENTWISE = re.compile(rf"(?:Foreach)?(?:{'|'.join(ELEMENTWISE)}|Axpy)(?:Scal
 def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLine, ...]]:
     """Which kernels of passes forward, at such places, run what is trained once more, and the line that asks for it.
 
-    They are stretches of ``untrained`` ones whose products have types and shapes that are trained, nearly all of them.
-    Where a kernel before its first product is found nowhere else, such a stretch begins the pass that is trained.
+    They are stretches of ``untrained`` ones; nearly all of their products have types and shapes that are trained. Where
+    a kernel before its first product is found nowhere else, such a stretch begins the pass that is trained.
     """
     table, (types, code) = facts.kernel_table, facts.kernel_types
     if not untrained.any() or not table.shapes.is_known or len(table) != len(facts.kernels):

@@ -184,7 +184,7 @@ def _never(facts: Facts) -> bool:
     return False
 
 
-# What tells that advice is followed: by the end of its key.
+# The setting by which advice is followed: by the end of its key.
 _FOLLOWED: dict[str, Callable[[Facts], bool]] = {
     "task_queue": _set_to("TASK_QUEUE_ENABLE", "2".__eq__),
     "binding": _set_to("CPU_AFFINITY_CONF", lambda value: value[:1] in ("1", "2")),

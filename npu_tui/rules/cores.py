@@ -36,7 +36,7 @@ from npu_tui.trace.text import brief
 
 _CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _LONG_US = 5.0
-"""Shorter kernels take part of their time to start, so their cycles do not tell the clock."""
+"""Shorter kernels take part of their time to start, so their cycles do not give the clock."""
 _MOST_CORES = 64
 """No device has more cores of one kind (Ascend 910B2: 48 vector cores), so more blocks run in rounds."""
 
@@ -49,7 +49,7 @@ def _on(table: KernelTable, cores: tuple[str, ...]) -> Bools:
 
 @once_per_device
 def _idle(facts: Facts) -> tuple[F64, Bools]:
-    """For how much of each kernel its cores have no block, ns, and of which kernels that is known; (n,) each."""
+    """How long the cores of each kernel have no block, ns, and for which kernels that is known; (n,) each."""
     table = facts.kernel_table
     idle = np.zeros(len(table))
     counted = np.zeros(len(table), np.bool_)
@@ -57,7 +57,7 @@ def _idle(facts: Facts) -> tuple[F64, Bools]:
         on_cores = _on(table, cores) & (table.block_dim > 0)
         if count := _cores(table, on_cores, prefix):
             dim = table.block_dim[on_cores]
-            # Whole rounds of all cores: 25 blocks on 24 cores take two, of which the second uses one core.
+            # Whole rounds of all cores: 25 blocks on 24 cores take two, and the second uses one core.
             idle[on_cores] = table.duration[on_cores] * (1.0 - dim / (np.ceil(dim / count) * count))
             counted |= on_cores
     return idle, counted
@@ -134,7 +134,7 @@ def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
 
 
 def _rates(table: KernelTable, rows: Bools, prefix: str) -> tuple[F64, F64]:
-    """Cycles a us of the kernels in ``rows`` that are long enough to tell, and those of each of their blocks; (m,)."""
+    """Cycles a us of the kernels in ``rows`` that are long enough for it, and those of each of their blocks; (m,)."""
     cycles = table.measured(f"{prefix}_total_cycles")
     time = table.measured("aicore_time_us" if prefix == "aic" else "aiv_time_us")
     known = rows & (cycles > 0) & (time >= _LONG_US)
@@ -192,7 +192,7 @@ def pipes(facts: Facts) -> Draft | None:
     times = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
     shares = {name: time / total for name, time in times.items()}
     top = max(times, key=lambda name: times[name])
-    # Reading is what MEM.BW tells about.
+    # Reading is the subject of MEM.BW.
     if top == "mte2" or times[top] < limits[KERNEL_SHARE] * total:
         return None
     rows = np.flatnonzero(none if top == "none" else bound[top])

@@ -1,6 +1,6 @@
 """Who had the CPU while the device waited for launches, and whether a CPU limit stopped a process for a while.
 
-The first is told by a recording of the kernel's scheduler, the second by all threads of a process that stop at once.
+A recording of the kernel's scheduler shows the first, all threads of a process that stop at once the second.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     lost = sum(culprit.total for culprit in every)
     unknown = sum(culprit.total for culprit in every if culprit.part == "unknown")
     if found is None:
-        # Most of the loss must be known before anybody is blamed, or before it is said that nobody is.
+        # Most of the loss must be known before a thread is blamed, or before it is said that none is.
         if facts.share(unknown) >= facts.limits[SEVERITY_MEDIUM] and unknown > lost / 2:
             reason = known.unknown[0] if known.unknown else message("cpu.lost_events")
             return Skipped(message("cpu.mostly_unknown", time=unknown, lost=lost, reason=reason))
@@ -129,7 +129,7 @@ def _with_own_cpu(facts: Facts, known: CpuTime, culprit: Culprit, least: int) ->
 
 
 def _evidence(facts: Facts, known: CpuTime, culprit: Culprit) -> tuple[Evidence, ...]:
-    """The longest times that were taken, each at the kernel whose launch it made late."""
+    """The longest times that were taken, each at the kernel that it made late."""
     parts = known.parts
     longest = np.sort(culprit.rows[first_of_largest(parts.time[culprit.rows], 10)])
     start, end = known.on_device(longest)
@@ -187,8 +187,8 @@ def stops(facts: Facts) -> Span:
 def standstills(facts: Facts) -> Span:
     """When no thread of the process begins or ends anything though the device has nothing to do, on its clock.
 
-    A wait for the device that goes on then is none: nobody wakes the thread, as it may not run. In the whole trace: a
-    step that is left out as unlike the others may be so for that.
+    A wait for the device that goes on then does not count: the thread is not woken, as it may not run. In the whole
+    trace: a step that is left out as unlike the others may be so for that.
     """
     if facts.part.lanes is None:
         return NOTHING

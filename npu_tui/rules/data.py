@@ -209,7 +209,7 @@ def step_start(facts: Facts) -> Draft | None:
         advise(*(word for word, holds in advice.items() if holds)) if any(advice.values()) else None,
         removes=gaps,
         change=without_all(facts, gaps),  # as if the batch were on the device already
-        most=time,  # the host runs ahead without its waits, but that is not what is told
+        most=time,  # the host runs ahead without its waits, but that is not what is reported
         verdict=message("finding.start.verdict", **words),
     )
 

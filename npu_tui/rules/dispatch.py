@@ -184,14 +184,14 @@ _GAPS = {
     "graph": ("graph_gaps", "fused_in_graph"),
 }  # fmt: skip
 """What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
-# The recording that would tell the cause.
+# The recording that would show the cause.
 _RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",)}
 
 FREE_SHARE = Threshold("free_share", 0.1)
 
 
 def free(facts: Facts) -> Draft | None:
-    """Free above 10 % of the device's time, split by whose fault it is."""
+    """Free above 10 % of the device's time, split by its cause."""
     limits = facts.limits
     share = facts.share(facts.sums.free)
     if share <= limits[FREE_SHARE]:

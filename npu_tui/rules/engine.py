@@ -106,7 +106,7 @@ def _launching(facts: Facts, alone: list[EngineStep], replayed: list[EngineStep]
     call, graph = links.source_slice[link], graph_launches(trace, link)
 
     def launches(steps: list[EngineStep]) -> I64:
-        """The first launch of each of ``steps`` and the one behind its last: (2, steps)."""
+        """The first launch of each of ``steps`` and the one after its last: (2, steps)."""
         ends = [(step.window.start, step.window.end) for step in steps if step.window is not None]
         found: I64 = np.searchsorted(start, np.array(ends, np.int64).reshape(-1, 2).T)
         return found

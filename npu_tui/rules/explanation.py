@@ -88,7 +88,7 @@ def _limits(kind: Kind, limits: Thresholds | None) -> tuple[tuple[str, float, st
 class Word(Struct, frozen=True):
     """A word: ``word.<id>`` names it, ``word.<id>.means`` says what it is, ``word.<id>.also`` what else it is called.
 
-    ``commands`` show it on screen, ``topics`` of the manual and ``pages`` tell more. Findings about it name it.
+    ``commands`` show it on screen, ``topics`` of the manual and ``pages`` say more. Findings about it name it.
     """
 
     id: str
@@ -190,7 +190,7 @@ _SHORTEST = 2  # characters that may begin a name, or the middle of one, without
 
 
 def words_called(typed: str) -> list[Word]:
-    """The words that ``typed`` names: those that are called so, else those whose names begin so, else contain it.
+    """The words that ``typed`` names: those with that name, else those with names that begin so, else contain it.
 
     What people ask a command for, such as 拷贝, is no part of another word's name.
     """

@@ -1,4 +1,4 @@
-"""What the rules read: everything known of one device and of the host behind it, each thing computed once."""
+"""What the rules read: everything known of one device and of its host, each thing computed once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Facts(JudgedTime):
 
     @once
     def is_of_torch(self) -> bool:
-        """Whether the program is one of PyTorch, as far as the trace tells: of Python, and not of MindSpore."""
+        """Whether the program is one of PyTorch, as far as the trace shows: in Python, and not of MindSpore."""
         python = any(layer.kind == "python" and layer.lanes for layer in self.trace.layers)
         return python and not self.inputs.is_of_mindspore
 
@@ -70,7 +70,7 @@ class Facts(JudgedTime):
 
     @property
     def total(self) -> int:
-        """Time of the device in the window: what shares are of, ns."""
+        """Time of the device in the window, which shares refer to, ns."""
         return self.sums.total
 
     @property
@@ -137,8 +137,8 @@ class Facts(JudgedTime):
     def earlier(self) -> Span:
         """When the device does what was launched before the trace began, where that is left out or not recorded.
 
-        While the first kernel waits on a device that does nothing recorded, it waits behind such work. A copy may
-        wait for the host.
+        While the first kernel waits on a device that does nothing recorded, it waits for such work. A copy may wait for
+        the host.
         """
         early, every, device = self.span_of(launched_before(self.trace)[0]), self.part.launches, self.part.slices
         if every is None or device is None:
@@ -232,7 +232,7 @@ class Facts(JudgedTime):
         if self.inputs.step is not None:
             return every.taken((every.end > self.since) & (every.end <= self.window.end))
         every = every.taken((every.start >= self.window.start) & (every.start < self.window.end))
-        # Where nobody asks for anything for most of the time, nobody is late.
+        # Where there is no request for most of the time, the host is not late.
         start, end = every.start.astype(np.int64), every.end.astype(np.int64)
         nobody = together(self._without_requests, self.profiling)
         return every.taken(2 * covered_within(*nobody, start, end) <= end - start)
@@ -360,7 +360,7 @@ class Facts(JudgedTime):
     # Slices.
 
     def named(self, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
-        """The slices on layers of ``kinds`` whose name fulfils ``rule`` and that start in the window, by start."""
+        """The slices on layers of ``kinds`` that start in the window with a name that fulfils ``rule``, by start."""
         slices = self.trace.slices
         lanes = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
         items = named_in(self.trace, (lane for lane in lanes if lane.tid not in self.foreign), rule)
@@ -396,4 +396,4 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "ftrace": lambda facts: facts.inputs.cpu() is not None,
     "preprocess": lambda facts: bool(facts.inputs.preprocessing()),
 }
-"""How to tell that an input is there; none is looked for before a rule needs it."""
+"""How to see that an input is there; none is looked for before a rule needs it."""

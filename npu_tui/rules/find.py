@@ -42,7 +42,7 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
     """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding.
 
     ``threads`` of them run the rules, which are independent of each other. What makes the trace ``unsafe`` to judge is
-    told instead.
+    reported instead.
     """
     if not devices or unsafe is not None:
         why, said = message("finding.needs.device"), message("finding.verdict.no_device")
@@ -78,7 +78,7 @@ def _work_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _after_left_out(facts: Facts, lines: tuple[Message, ...]) -> tuple[Message, ...]:
-    """``lines`` behind what is left out of their figures."""
+    """``lines`` after what is left out of their figures."""
     left = left_out(facts)
     return (sentences(*left, lines[0]), *lines[1:]) if left else lines
 
@@ -208,7 +208,7 @@ def _work_lines(leaders: Sequence[Finding]) -> tuple[Message, ...]:
 
 
 def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...]:
-    """What the device does with its time, where no finding is to be worked on; a large loss is told first."""
+    """What the device does with its time, where no finding is to be worked on; a large loss is named first."""
     sums = facts.sums
     if not sums.total:
         return (message("finding.verdict.no_device"),)

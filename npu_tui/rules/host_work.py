@@ -1,7 +1,7 @@
-"""Findings about work of the host that launches nothing while the device waits: whose it is, by the critical path.
+"""Findings about work of the host that launches nothing while the device waits: by owner on the critical path.
 
 An owner of such work has one explanation, the most specific: a collection, an allocation, compiling, a fetch, a pause
-in which nothing is recorded. What none of these recognises is told by its name, its line and its gain.
+in which nothing is recorded. What none of these recognises is reported by its name, its line and its gain.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ EXPLANATIONS: tuple[tuple[str, Callable[[Owner], bool]], ...] = (
 
 
 def is_program_work(owner: Owner) -> bool:
-    """Whether ``owner`` does what only its name tells: neither memory, compiling nor fetching."""
+    """Whether only its name says what ``owner`` does: neither memory, compiling nor fetching."""
     rule = next(rule for rule, recognises in EXPLANATIONS if recognises(owner))
     once = any(_COMPILER.search(call) is not None or "importlib" in call for call in (owner.name, *owner.calls))
     return owner.doing == "work" and rule == "HOST.WORK" and not once
@@ -164,7 +164,7 @@ def waiting(facts: Facts) -> Span:
     """When the device has nothing to do, or runs nothing but a collective while the launch after it is not made.
 
     Free by the Overlap Analysis ends with the last kernel, so what a step does after it is not in there; a wait for a
-    request is nobody's work. Without a replay nothing says whether the host itself waits for the collective.
+    request is no work. Without a replay nothing says whether the host itself waits for the collective.
     """
     busy = facts.busy
     if not len(busy[0]):
@@ -481,7 +481,7 @@ def _late_behind(facts: Facts, span: Span) -> int:
 def reach_of(facts: Facts, change: Change) -> Reach | None:
     """``place`` where a finding about the CPU is nearer to the cause of what ``change`` takes out; else the rule's own.
 
-    It tells who had the CPU, by ftrace, or that a limit of it stops the process for most of that time.
+    It says who had the CPU, by ftrace, or that a limit of it stops the process for most of that time.
     """
     work, held = together(*(cut.span for cut in change.host), NOTHING), stops(facts)
     limited = len(held[0]) and length_of(common(work, held)) > HALF * length_of(work)

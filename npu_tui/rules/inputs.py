@@ -44,8 +44,8 @@ class Setup(Struct, frozen=True, dict=True):
     """How the run was set up, by the files beside the trace: settings of the profiler, environment of the job.
 
     None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
-    whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name, ``chip`` what the
-    profile calls its device. ``added`` is what the program wrote by ``add_metadata``.
+    whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name, ``chip`` the name
+    of the device in the profile. ``added`` is what the program wrote by ``add_metadata``.
     """
 
     settings: Mapping[str, object] = {}
@@ -63,11 +63,10 @@ class Inputs(Struct, frozen=True):
     where a rule needs it: args of the tasks of collectives (``planes``) and of copies between host and device, the
     collectives, the operations of the framework, and of the tables beside the trace kernels (kernel_details.csv),
     memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the sums of
-    step_trace_time.csv; all are of the whole trace.
-    ``floor_of`` a device is its clock minus the host's, ``replay_of`` the model of its run and its host, None where no
-    launch leads to it. ``types_of`` gives the operator types of slices, ``cpu`` who had the CPU while devices waited
-    for launches, or why that is not known, None without a recording. ``engine`` gives the steps of an inference engine
-    in figures.
+    step_trace_time.csv; all are of the whole trace. ``floor_of`` a device is its clock minus the host's, ``replay_of``
+    the model of its run and its host, None where no launch leads to it. ``types_of`` gives the operator types of
+    slices, ``cpu`` who had the CPU while devices waited for launches, or why that is unknown; None without a recording.
+    ``engine`` gives the steps of an inference engine in figures.
 
     ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
     """

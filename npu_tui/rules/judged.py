@@ -1,4 +1,4 @@
-"""Which time of a device is judged: a window of its trace, its steps, and not what nobody asked it for.
+"""Which time of a device is judged: a window of its trace and its steps, without time that no request asked for.
 
 A server has nothing to do where the thread that launches waits for a request, or its engine is not called.
 """
@@ -65,7 +65,7 @@ def _request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[t
 def _request_pauses(start: I64, end: I64, begins: Bools, least: float) -> list[tuple[int, int]]:
     """Pauses between steps of an engine, by ``start`` and ``end``, in which it may have no request; the times of each.
 
-    They are far longer than usual and ``least`` ns at least, and the step behind ``begins`` with a new request.
+    They are far longer than usual and ``least`` ns at least, and the step after them ``begins`` with a new request.
     """
     if len(start) < 2:
         return []
@@ -257,7 +257,7 @@ class JudgedTime(TraceSlices):
 
     @once
     def launches(self) -> Dispatch | None:
-        """The launches whose target starts in the window."""
+        """The launches with a target that starts in the window."""
         every = self.part.launches
         return None if every is None else launches_in(self.trace, every, self.window)
 
@@ -276,13 +276,13 @@ class JudgedTime(TraceSlices):
         """A span of the host on the clock of the device."""
         return span[0] + self.floor, span[1] + self.floor
 
-    # What nobody asks for.
+    # What no request asks for.
 
     @once
     def waits_for_requests(self) -> list[tuple[int, int, int]]:
         """Waits of the launching threads for a request, but between training steps: start, end (host clock) and slice.
 
-        They last as long as a token, or what else repeats. Those that no frame tells, between steps of an engine, have
+        They last as long as a token, or what else repeats. Those that no frame shows, between steps of an engine, have
         no slice (-1).
         """
         if self.part.slices is None or (not self.has_engine_steps and self._are_numbered):
@@ -310,7 +310,7 @@ class JudgedTime(TraceSlices):
             items = np.array([step.item for step in called], np.int64)
             told = [None if step.engine is None else step.engine.kind for step in called]
             return self.trace.slices.start[items], self.trace.slices.end[items], _begin_anew(told)
-        # Of a step that only its kernels tell, much more work than usual is a prefill.
+        # In a step known only by its kernels, much more work than usual is a prefill.
         start, busy = self.rhythm.starts, self.busy
         until = np.append(start[1:], busy[1][-1])
         end = busy[1][np.searchsorted(busy[0], until) - 1]
@@ -334,7 +334,7 @@ class JudgedTime(TraceSlices):
 
     @once
     def unasked(self) -> Span:
-        """Idle time of the device in which the host waits for a request, or the profiler works: nobody is late then."""
+        """Idle time of the device in which the host waits for a request, or the profiler works: no one is late then."""
         if self.part.lanes is None:
             return NOTHING
         return common(self.cut(self.part.lanes.free), together(self._without_requests, self.profiling))

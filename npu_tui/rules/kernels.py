@@ -142,7 +142,7 @@ def dtype(facts: Facts) -> Draft | None:
     rows, half = np.flatnonzero(plain), np.flatnonzero(matrix & table.dtypes.where(is_half))
     expected, measured = _time_in_16_bits(facts, half, rows)
     saved, note = table.duration[rows] - expected, message("finding.dtype.place")
-    # What most of it is told by.
+    # What most of it is known by.
     by_pace = 2 * saved[measured].sum() < saved.sum()
     rows, expected = rows[saved > 0], expected[saved > 0]
     draft = (
@@ -161,7 +161,7 @@ _BLOCK = 16
 
 
 def unaligned(facts: Facts) -> Draft | None:
-    """Products with a side that is no multiple of a block, slower than others of their type whose sides all are."""
+    """Products with a side that is no multiple of a block, slower than those of their type with none."""
     table = facts.kernel_table
     known = np.isfinite(matrix_flops(table)) & (table.duration >= facts.limits[SMALL_KERNEL_US] * 1000)
     odd = known & table.shapes.where(_is_odd)
@@ -229,7 +229,7 @@ def cheaper_kernels(
 
 
 def _time_in_16_bits(facts: Facts, half: I64, plain: I64) -> tuple[F64, Bools]:
-    """How long the products at the rows ``plain`` would take in 16 bits, ns, and where those in ``half`` tell it; (n,).
+    """How long the products at the rows ``plain`` would take in 16 bits, ns, and where those in ``half`` show it; (n,).
 
     Those of one type and shape take the median of them. Others, where most is computed in 16 bits, take what their
     FLOP do at the pace of their type; without one they take a part of their time, which is unknown with HF32. Either is

@@ -1,8 +1,8 @@
 """The order of work: what the step would lose to each finding once those above it are fixed.
 
 The finding that shortens the step most goes first, then the one that shortens what is left of it most, so that no time
-counts twice; what is contained in a finding above is a part of it. Where the run can be replayed a gain is by how much
-it is shorter when it is run again without the causes; otherwise it is the time of the device that they take together.
+counts twice; what is contained in a finding above is a part of it. Where the run can be replayed, a gain is how much
+shorter the run is without the causes; otherwise it is the time of the device that they take together.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Rung(Struct, frozen=True):
 
     ``own`` is the most it gained at any point of the climb, ``alone`` what it gains as the first one: a rung that is
     ``held`` gains hardly anything before those above it are fixed. An ``idle`` one gains nothing at all, as something
-    else takes as long. What an ``untold`` one gains is unknown: what waited for it was not recorded.
-    One that ``leads`` is a loss that no rung explains: nobody knows what it gains. Those that a ``shown`` one is part
-    of are nearer to what must be changed.
+    else takes as long. What an ``untold`` one gains is unknown: what waited for it was not recorded. One that ``leads``
+    is a loss that no rung explains: its gain is unknown. Those that a ``shown`` one is part of are nearer to what must
+    be changed.
     """
 
     candidate: FiredRule
@@ -210,7 +210,7 @@ def _unexplained(
 ) -> FiredRule | None:
     """The one of ``others`` that leads: the largest loss, where the ``steps`` of the ladder explain too little of it.
 
-    That is the finding of the loss itself, or the one nearest to a cause whose time most of the loss is.
+    That is the finding of the loss itself, or the one nearest to a cause that covers most of the loss.
     """
     explained = together(*(rung.candidate.span for rung in steps), NOTHING)
     losses = [
@@ -364,7 +364,7 @@ def _nearer(
     total = scale.removed(*above)
     while True:
         gain_of_best = rest[best]
-        late = best.draft.change is None and launching is not None  # which is how late launches are told
+        late = best.draft.change is None and launching is not None  # which is how late launches are reported
         covers = MAINLY if best.reach == "place" else HALF
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])

@@ -88,7 +88,7 @@ class LatePeers(Struct, frozen=True):
     """``peers`` that come late, the one that was waited for longest first, in ``cases``.
 
     The first few of them, those ``named``, explain nearly all waiting: with them in time the others hardly count.
-    ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
+    ``span`` is the exposed time in which no other rank was missing. With ``wandering`` none of them is late in most
     cases, with ``neighbours`` this rank sees only the ranks beside it, with ``stages`` they are those beside it in a
     pipeline: then, and with an UNKNOWN peer in front, it is open who is late. ``by_chance`` those named may come last
     as often as they do.
@@ -105,7 +105,7 @@ class LatePeers(Struct, frozen=True):
 
     @property
     def visible(self) -> tuple[int, ...]:
-        """The late ranks whose numbers are known."""
+        """The late ranks with known numbers."""
         return tuple(peer for peer in self.named if peer != UNKNOWN)
 
 
@@ -181,8 +181,8 @@ def fill_span(facts: Facts) -> Span:
 def waits_for_late_ranks(facts: Facts) -> Span:
     """The exposed time in which this rank waits for late ranks.
 
-    Where arrivals are recorded it is measured, and empty if nobody is late. Where none is, it is estimated by what
-    equal collectives take, and empty may mean unknown: ``has_arrivals`` of the collectives tells these apart.
+    Where arrivals are recorded it is measured, and empty if no rank is late. Where none is, it is estimated by what
+    equal collectives take, and empty may mean unknown: ``has_arrivals`` of the collectives says which it is.
     """
     if (lateness := late(facts)) is not None:
         return lateness.span
@@ -218,7 +218,7 @@ def _exposed(facts: Facts, waits: dict[int, int]) -> Span:
 
 
 def number_of(facts: Facts, peer: int) -> int | Message:
-    """The number of a rank: ``5``, ``3 of Group 1`` within a group whose ranks are not known, ``12 (3 of Group 1)``."""
+    """The number of a rank: ``5``, ``3 of Group 1`` within a group of unknown ranks, ``12 (3 of Group 1)``."""
     lane, place = lane_and_place(peer)
     if lane >= 0:
         return message("finding.number.of_group", rank=place, group=_group(facts, lane))
@@ -365,7 +365,7 @@ def _advice(facts: Facts, lateness: LatePeers, name: str) -> list[Message]:
 
 
 def _again(facts: Facts, lateness: LatePeers, worst: LateCase) -> list[Message]:
-    """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
+    """Where else a rank was last: of one rank the collectives, of several how long each was waited for."""
     others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
     others = [case for case in others if case.excess > TOGETHER_NS] or others
     again = sorted(others[:5], key=lateness.cases.index)

@@ -69,7 +69,7 @@ CACHE_LIMIT = "ACLNN_CACHE_LIMIT"
 def plans(facts: Facts) -> Draft | None:
     """Operators planned anew at each call, where the environment limits CANN's cache of plans.
 
-    A call whose plan is in the cache takes no longer than the shortest of them does.
+    A call with a cached plan takes no longer than the shortest of them.
     """
     recorded = facts.inputs.setup.environment or {}
     calls = facts.named(("cann",), lambda name: name.endswith("GetWorkspaceSize"))

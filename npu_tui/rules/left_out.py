@@ -82,7 +82,7 @@ def _flushed(facts: Facts, time: int) -> Message:
 
 
 def _steps_beyond(facts: Facts, bulk: Bulk) -> list[int]:
-    """The numbers of the steps whose slice lies beyond ``bulk``."""
+    """The numbers of the steps with a slice beyond ``bulk``."""
     slices = facts.trace.slices
     lanes = [lane for lane in facts.trace.lanes if not lane.derived]
     items = named_in(facts.trace, lanes, lambda name: step_number(name) is not None)
@@ -239,7 +239,7 @@ def _stuck(trace: Trace) -> list[int]:
 
 
 def unended(facts: Facts) -> Draft | None:
-    """The finding about what never ended, without a gain: nothing recorded tells how long it would have taken."""
+    """The finding about what never ended, without a gain: how long it would have taken is not recorded."""
     trace, slices = facts.trace, facts.trace.slices
     items = _stuck(trace)
     if not items:

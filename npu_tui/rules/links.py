@@ -249,7 +249,7 @@ def draft_of_links(
 
 
 def all_links(facts: Facts) -> Draft | None:
-    """Large transfers of which nearly all, over every link of a type, reach a small part of what is usual there."""
+    """Large transfers, nearly all of which reach a small part of what is usual, over every link of a type."""
     every, names = facts.collectives, facts.inputs.planes().links
     types = [name.partition("_")[0].upper() for name in names]
     moved = _transfers_in_window(facts)
@@ -262,7 +262,7 @@ def all_links(facts: Facts) -> Draft | None:
         if np.quantile(part[rows], ALMOST_ALL) < facts.limits[LINK_SPEED]:
             kept[rows] = part[rows]
     slow = kept < 1
-    # Of a link alone, in both directions, nobody knows whether the others are slow as well.
+    # For a link alone, in both directions, it is unknown whether the others are slow as well.
     if len(np.unique(moved.peer[slow])) < _FEWEST_PEERS:
         return None
     # Links of a type move at the same time, those of another one before or after them.

@@ -27,7 +27,7 @@ from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
 # Memory of the devices on the market; a few GB of it are the driver's own. A full one of 32 GB looks like a half full
-# one of 64 GB, so it is not told.
+# one of 64 GB, so it is not reported.
 _CAPACITIES_GB = (64, 96, 128)
 _MB = 1 << 20
 _MOST = 1_000_000 * _MB

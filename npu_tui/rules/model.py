@@ -97,21 +97,21 @@ class Remedy(Struct, frozen=True, eq=False):
 class Finding(Struct, frozen=True):
     """One verdict on a profile, a job, a memory snapshot, a service or a comparison.
 
-    ``gain_ns`` is by how much the step gets shorter once the findings above this one are fixed (None: unknown), and
+    ``gain_ns`` is how much shorter the step gets once the findings above this one are fixed (None: unknown), and
     ``step_after_ns`` the length of the step then. ``part_of`` names a finding above that contains this gain already, so
     that the step gets no shorter. ``gain_after`` is how many findings above must be fixed first because they take as
     long at the same time (0: none). ``steps`` are the numbers of the steps it shows in, ``sources`` the documents that
     the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
     that ``leads`` is a loss that nothing else explains: what it gains is unknown. One ``by_design`` is no fault:
     another division of the work would gain it. A gain is that of one ``unit`` (step, token, iteration, repetition, run
-    or range), of which ``count`` were measured. With a ``remedy`` the gain is that of a run that is replayed.
+    or range), and ``count`` of those were measured. With a ``remedy`` the gain is that of a run that is replayed.
     ``verdict`` is its line on the opening screen, None where others come first for sure. It is the ``number``-th of its
     rule.
 
     Of a job ``ranks`` are those it is about, of the ``role`` in a job of several. Of a comparison ``delta_ns`` is what
     it adds to a step (negative: saves), within ``error_ns`` (95 %); ``p`` is how likely chance made it, ``items`` are
-    all of its slices in the base and in the new profile. Of a memory snapshot ``gain_bytes`` is what another setting
-    reserves less, and ``owner`` whose memory it is. None where it is not known or about something else.
+    all of its slices in the base and in the new profile. In a memory snapshot ``gain_bytes`` is what another setting
+    reserves less, and ``owner`` the owner of the memory. None where it is not known or about something else.
     """
 
     id: str
@@ -178,7 +178,7 @@ class SubjectVerdict(Struct, frozen=True):
 class Findings(Struct, frozen=True):
     """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict.
 
-    ``leaders`` are the findings that the verdict tells, a line each.
+    ``leaders`` are the findings that the verdict names, a line each.
     """
 
     findings: tuple[Finding, ...]

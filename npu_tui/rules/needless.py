@@ -1,6 +1,6 @@
 """What a step computes without need: full sorts, pads, repeated K and V, and a graph walked backward twice.
 
-Shapes tell who reads what: a kernel reads a tensor with the sides that another one before it on its stream wrote. A
+Shapes show what reads what: a kernel reads a tensor with the sides that another one before it on its stream wrote. A
 second pass backward propagates each loss on its own, and shared layers once for each.
 """
 
@@ -137,7 +137,7 @@ def _next_on_stream(table: KernelTable) -> I64:
 
 
 def _best_speed(facts: Facts) -> float | None:
-    """The bandwidth that vector kernels reach at best, bytes/ns; None where too few of them tell it."""
+    """The bandwidth that vector kernels reach at best, bytes/ns; None where too few of them show it."""
     table = facts.kernel_table
     speed = table.speed[table.core.where(lambda core: core in VECTOR_KINDS)]
     speed = speed[np.isfinite(speed)]

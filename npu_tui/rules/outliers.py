@@ -122,11 +122,11 @@ class Slowed(Struct, frozen=True):
 
 @once_per_device
 def _equal_kernels(facts: Facts) -> tuple[I64, bool] | None:
-    """A number for every kernel of ``facts``, the same for kernels that do equal work; whether shapes tell that.
+    """A number for every kernel of ``facts``, the same for kernels that do equal work; whether shapes show that.
 
     Equal are kernels of one name and shape, by kernel_details.csv or by the operation that launched them. Without
     shapes those are compared that have the same place in steps, or in what repeats, of the same kernels: a head at the
-    end of each token is no slow call of the layers before it. None where nothing tells.
+    end of each token is no slow call of the layers before it. None where that is unknown.
     """
     names, table = facts.trace.slices.name[facts.kernels].astype(np.int64), facts.kernel_table
     shapes, places = table.shapes.code, None
@@ -144,7 +144,7 @@ def _equal_kernels(facts: Facts) -> tuple[I64, bool] | None:
 def slowed(facts: Facts, level: I64) -> Slowed:
     """The kernels at each ``level`` above 0 beside equal ones at level 0; (n,).
 
-    How much longer they take is told for each name and level, as single kernels differ by chance.
+    How much longer they take is estimated for each name and level, as single kernels differ by chance.
     """
     length, equals = facts.length(facts.kernels).astype(np.float64), _equal_kernels(facts)
     if equals is None:
@@ -311,7 +311,7 @@ def _places_in_repetition(facts: Facts, names: I64) -> I64 | None:
 def _compared(facts: Facts, names: I64, factor: float, fewest: int) -> tuple[F64, list[I64]]:
     """How long each kernel takes as a multiple of the median of its equals, (n,), and the groups with a few slow ones.
 
-    A group holds the positions of ``fewest`` equal kernels or more, of which few take longer than ``factor`` times the
+    A group holds the positions of ``fewest`` equal kernels or more; few of them take longer than ``factor`` times the
     median.
     """
     length = facts.length(facts.kernels)
@@ -357,7 +357,7 @@ _DETERMINISTIC = ("HCCL_DETERMINISTIC", "ASCEND_DETERMINISTIC")
 def deterministic(facts: Facts) -> Draft | None:
     """Passes backward of attention that take longer than their work at the pace of the same pass forward.
 
-    Where computing is told to be deterministic, as they add up in one order then.
+    Where computing is set to be deterministic, as they add up in one order then.
     """
     recorded, table = facts.inputs.setup.environment or {}, facts.kernel_table
     settings = [name for name in _DETERMINISTIC if recorded.get(name, "").lower() in ("1", "true", "strict")]

@@ -1,7 +1,7 @@
 """What each collective is for: gradients or shards of them, tensor parallelism, gathered weights, experts, a pipeline.
 
-The kind of collective tells most of it. An all-reduce sums gradients after the backward pass has begun; in tensor
-parallelism it stands right behind a matrix product in the forward pass as well, and the next operator waits for it.
+The kind of collective says most of it. An all-reduce sums gradients after the backward pass has begun; in tensor
+parallelism it stands right after a matrix product in the forward pass as well, and the next operator waits for it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def serial(facts: Facts) -> Bools:
 
 @once_per_device
 def product_before(facts: Facts) -> I64:
-    """The position in ``facts.kernels`` of the matrix multiplication that a collective starts right behind.
+    """The position in ``facts.kernels`` of the matrix multiplication that a collective starts right after.
 
     -1 where there is none, or where the collective is not waited for; (n,).
     """
@@ -127,7 +127,7 @@ def _in_backward_pass(facts: Facts) -> Bools:
 
 
 def _after_backward(facts: Facts, backward_starts: I64, starts: I64) -> Bools:
-    """Which of ``starts`` lie behind the first of ``backward_starts`` in their step; (n,)."""
+    """Which of ``starts`` lie after the first of ``backward_starts`` in their step; (n,)."""
     # What comes before the first kernel of a step belongs to it.
     steps = np.sort(facts.repetitions)
     first = np.full(len(steps) + 1, np.iinfo(np.int64).max)
@@ -165,7 +165,7 @@ def reduced_again(facts: Facts) -> I64:
     forward = launched[~backward[known]]
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
-    # What scales or unpacks gradients is no pass: some of the next pass backward lies behind a pass forward, too.
+    # What scales or unpacks gradients is no pass: some of the next pass backward lies after a pass forward, too.
     fresh = (np.diff(step) > 0) | ((before > 0) & (before >= A_PART * between) & (before < between))
     passes = np.split(np.arange(len(chosen)), np.flatnonzero(fresh) + 1)
     again = [
@@ -264,7 +264,7 @@ def _made(facts: Facts, kernels: I64, end: int) -> int:
 
 
 def _asked_after(trace: Trace, items: I64, kernels: I64) -> Bools:
-    """Which of ``items`` the host launches after the last of ``kernels``; none of which nothing tells; (n,)."""
+    """Which of ``items`` the host launches after the last of ``kernels``; none of unknown launch; (n,)."""
     starts, launching, of_kernels = trace.slices.start, operation_of(trace, items), operation_of(trace, kernels)
     of_kernels = of_kernels[of_kernels >= 0]
     after: Bools = (launching >= 0) & (starts[launching] > starts[of_kernels].max(initial=0)) & (len(of_kernels) > 0)
@@ -299,7 +299,7 @@ def purposes(facts: Facts) -> I64:
             # With sequence parallelism the group gathers what its sums scatter.
             gathered = purpose == PURPOSES.index("weights")
             purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")
-    # What is summed as much before the pass backward is none either: the statistics of a norm, there with their count.
+    # What is summed as much before the pass backward does not count: the statistics of a norm, there with their count.
     size = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
     like = lane.astype(np.int64) * (int(size.max(initial=0)) + _COUNT + 1) + size
     others = np.unique(like[summing & (purpose == PURPOSES.index("other"))])

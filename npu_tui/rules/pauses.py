@@ -172,7 +172,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
     longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
     if not len(removes[0]) or longest_ns < WORK_NS:
         return None
-    # Python passes its lock on every 5 ms: pauses for a thread that wants it all the time are no longer than that.
+    # Python passes its lock on every 5 ms: pauses for a thread that asks for it all the time are no longer than that.
     beside = _beside(facts, silent, removes)
     if (
         longest_ns < facts.limits[PAUSE_MS] * 1e6
@@ -198,7 +198,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
     form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
     own = sorted(_long_pauses(owner) for owner in owners)
     if form == "_in" and own[-1] < NEARLY_ALL * sum(own):
-        # Of one step nothing tells whether the next one stops elsewhere: each place is one of its own.
+        # One step does not show whether the next one stops elsewhere: each place is one of its own.
         form, place = "_spread" if facts.count > 1 else "", ""
         words["places"] = sum(time > NOTABLE * own[-1] for time in own)
     lines = [owner.where for owner in owners[:PLACES]]

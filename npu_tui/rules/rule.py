@@ -1,6 +1,6 @@
 """What a rule is made of: inputs, thresholds, check, advice, pages; and the draft of a finding that it returns.
 
-What several rules say in the same way: places in the code, lists, sentences one after another.
+Helpers say the same thing alike for several rules: places in the code, lists, sentences one after another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRADES = (SEVERITY_MEDIUM, SEVERITY_HIGH)
 """The limits of msprof-analyze's advisor, by which every finding is graded."""
 
 Reach = Literal["cause", "place", "broad", "symptom"]
-"""How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is.
+"""How near a finding comes to what must be changed: a cause, the place where time is lost, or only the amount of it.
 
 A symptom comes after whatever explains as much."""
 
@@ -36,7 +36,7 @@ A symptom comes after whatever explains as much."""
 class Unexplained(Struct, frozen=True):
     """What is said of a loss that no finding explains: ``span`` is the time of the device that would need a cause.
 
-    ``verdict`` is the line of the opening screen, ``advice`` names the recording that would tell.
+    ``verdict`` is the line of the opening screen, ``advice`` names the recording that would show it.
     """
 
     span: Span
@@ -47,17 +47,16 @@ class Unexplained(Struct, frozen=True):
 class Draft(Struct, frozen=True):
     """What a rule found, before it is weighed against the others.
 
-    ``removes`` is the time of the device that would not be there without it (None: unknown); ``weight`` (ns)
-    ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
-    ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A
-    draft that comes ``first`` has to be fixed before anything else can be judged. It gains at most ``most`` ns over all
-    steps (None: whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given
-    where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
-    shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss says with
-    ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from that of the
-    rule. What is so ``by_design`` needs another division of the work: faults go before it. A ``choice`` of the user is
-    no fault whatever it gains: its severity stays. What comes ``anywhere`` is the fault of no line, wherever it was
-    met.
+    ``removes`` is the time of the device that would not be there without it (None: unknown); ``weight`` (ns) ranks a
+    draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads. ``change`` takes
+    the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A draft that comes
+    ``first`` has to be fixed before anything else can be judged. It gains at most ``most`` ns over all steps (None:
+    whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given where it
+    holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it shows if
+    it removes nothing and the ``evidence`` has only the first of them. A draft of a loss says with ``unexplained`` what
+    holds where no other finding explains it. ``reach`` is given where it differs from that of the rule. What is so
+    ``by_design`` needs another division of the work: faults go before it. A ``choice`` of the user is no fault whatever
+    it gains: its severity stays. What may come ``anywhere`` is not the fault of the line where it was met.
     """
 
     severity: Severity
@@ -88,7 +87,7 @@ class Skipped(Struct, frozen=True):
 
 
 class Rule(Kind, frozen=True, kw_only=True):
-    """The rule behind a finding of one profile: ``check`` runs where all ``inputs`` are there.
+    """The rule that makes a finding of one profile: ``check`` runs where all ``inputs`` are there.
 
     ``sources`` are the documents that it is taken from. A finding ``of_profiler`` is about the profile, not about the
     job, and stays off the ladder. A rule that is ``replayed`` asks for the model of the run, which takes longest to
@@ -123,7 +122,7 @@ def severity_of(limits: Thresholds | None, share: float) -> Severity:
     """The severity of what takes ``share`` of the time that is judged, by the ``limits`` of the user or the default.
 
     That is the time of the device, of the job, of a step of the base, or the latency of a service. What saves time, a
-    negative share, is only told.
+    negative share, is only information.
     """
     if share < 0:
         return "info"
@@ -150,7 +149,7 @@ def priced(
     confidence: Confidence = "high",
     lines: tuple[CodeLine, ...] = (),
 ) -> Draft | None:
-    """The draft about ``subject``, its longest ``items`` (n,) as evidence; None if the gain is no reason to tell it.
+    """The draft about ``subject`` with its longest ``items`` (n,) as evidence; None if the gain is too small to report.
 
     Its texts get the ``cost``, ns a ``unit``, besides ``words``.
     """

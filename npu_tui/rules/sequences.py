@@ -25,7 +25,7 @@ class FusedSequence(Struct, frozen=True):
     """Members that follow each other and the API that does their work at once.
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
-    ``linear`` is already fused where a linear operation launched it, one of a ``bias`` is none elsewhere. A ``whole``
+    ``linear`` is already fused where a linear operation launched it, one of a ``bias`` elsewhere is no run. A ``whole``
     run is replaced by something that takes hardly any time; otherwise the replacement takes as long as the longest
     member. A ``constant`` run is replaced only where what it writes is one. ``training`` is what does the work where
     weights are trained, if that is something else.
@@ -272,13 +272,13 @@ def _any(chars: list[str]) -> str:
 
 
 Runs = tuple[list[tuple[I64, I64]], list[I64]]
-"""Operations or kernels of runs and the run of each, and kernels of those of which nothing stays."""
+"""Operations or kernels of runs and the run of each, and kernels of the runs that go entirely."""
 
 
 def shortened(facts: Facts, runs_of: dict[str, Runs], kind: str) -> tuple[I64, F64]:
     """The kernels that calls in place of runs of operations or kernels shorten, and which part of each stays; (n,).
 
-    One call takes the place of a run in the pass forward, and one in the backward. Where shapes tell what it moves and
+    One call takes the place of a run in the pass forward, and one in the backward. Where shapes give what it moves and
     computes it takes that time; elsewhere, and of chains, as long as the longest, as it reads and writes what that
     does. So do products.
     """
@@ -311,7 +311,7 @@ def shortened(facts: Facts, runs_of: dict[str, Runs], kind: str) -> tuple[I64, F
 
 
 def _kept(facts: Facts, run: I64, backward: bool, chains: I64) -> F64:
-    """Which part of each kernel stays where one does the work of all of a ``run``; -1 is none; (kernels,)."""
+    """Which part of each kernel stays where one does the work of all of a ``run``; -1: none; (kernels,)."""
     types, code = facts.kernel_types
     product = np.array([CUBE.search(name) is not None for name in types] + [False])[code]
     length = facts.length(facts.kernels).astype(np.float64)

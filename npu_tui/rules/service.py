@@ -144,10 +144,10 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     shares = facts.tpot.shares(cost[facts.tpot.rids])
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
     if few and chunked and len(biggest(facts)) and facts.notable(facts.ttft.share(TTFT.queue_blocks)):
-        return None  # told with the blocks for which the others wait
+        return None  # reported with the blocks for which the others wait
     remedy = _in_chunks if not chunked else partial(_elsewhere, long, round(usual)) if few else None
     if few and chunked and remedy and routed(facts) >= HALF * facts.gives(remedy) > 0:
-        return None  # told with the engine that is given most of them: the others have room for what it computes
+        return None  # reported with the engine that is given most of them: the others have room for what it computes
     told = max(shares) >= facts.limits[SHARE] if few else shares[0] >= 2 * facts.limits[TAIL_SHARE]
     if not told and not chunked and facts.notable(shares):  # what chunks would gain decides: TTFT gets longer
         then = facts.after(_in_chunks)
@@ -296,7 +296,7 @@ def _cached(floor: int, since: int, model: ServiceModel) -> ServiceModel:
 
 
 _TELLING, _FLOOR = 50, 0.7  # so many prompts that are this share of the median one at the least begin alike, maybe
-_NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is none; where prefill is less of TTFT hits would change little
+_NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is nil; where prefill is less of TTFT hits would change little
 
 
 def _model(facts: ServiceFacts) -> Cause | None:

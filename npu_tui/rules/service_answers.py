@@ -120,7 +120,7 @@ def _stands_still(facts: ServiceFacts) -> tuple[I64, I64] | None:
 
 
 def _goes_on(own: I64, begin: I64, end: I64, model: ServiceModel) -> ServiceModel:
-    """``model`` whose tokens leave at once, with requests that come in sooner by ``own``.
+    """``model`` with tokens that leave at once, and requests that come in sooner by ``own``.
 
     Those that are taken in together once it goes on, at ``end``, came one after another since ``begin``.
     """
@@ -142,7 +142,7 @@ def _busy(ranges: tuple[I64, I64, I64], facts: ServiceFacts) -> float:
 
 
 def _sends(sent: tuple[I64, I64, I64], count: int) -> tuple[F64, I64]:
-    """How long sending takes to each request (n,) of which ranges of ``sent`` are alone, and how often."""
+    """How long sending to each request (n,) takes where ranges of ``sent`` are alone, and how often."""
     mine = sent[2] >= 0
     times = np.bincount(sent[2][mine], minlength=count)
     return summed(sent[2][mine], (sent[1] - sent[0])[mine], count) / np.maximum(times, 1), times

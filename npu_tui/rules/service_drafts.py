@@ -18,7 +18,7 @@ from npu_tui.trace.service import UNKNOWN
 
 ACCEPTED = Threshold("service_accepted", 0.3)
 
-_TELLING = 50  # steps with drafts before and after a moment that tell it from chance
+_TELLING = 50  # steps with drafts before and after a moment that separate it from chance
 
 
 def drafts(facts: ServiceFacts) -> Cause | None:

@@ -25,7 +25,7 @@ from npu_tui.trace.service import STORES, UNKNOWN, plus
 from npu_tui.trace.text import brief
 
 RANK_LOAD = Threshold("service_rank_load", 1.3)
-_WORSE = 1.2  # how much longer the requests of one rank take, or how many more it has, for it to be told
+_WORSE = 1.2  # how much longer the requests of one rank take, or how many more it has, for it to be reported
 _FEWEST = 100  # steps of each rank from which its cost is fitted
 
 

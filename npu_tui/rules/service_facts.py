@@ -66,11 +66,11 @@ class Cause(Struct, frozen=True):
     root: bool = False
     """Whether others are longer because of it: they count by what they take besides."""
     hint: Said = ""
-    """What may be lost, though nothing tells that anything is; empty where something does."""
+    """What may be lost, though nothing shows it; empty where something does."""
     likely: bool = False
     """Whether something speaks for a hint."""
     instead: tuple[str, Remedy] | None = None
-    """What else could be done, whose figures are told beside, and the name of that."""
+    """What else could be done, with its figures and its name."""
     after: dict[str, float] | None = None
     """The figures of the replayed service without it alone; None where it cannot be replayed."""
     saved: float = 1.0
@@ -81,7 +81,7 @@ def draft_of(
     share: float, title: str, detail: str, words: dict[str, Any], cost: I64, blame: I64, remedy: Remedy | None = None,
     *advice: str,
 ) -> Cause:  # fmt: skip
-    """A draft with the messages ``title`` and ``detail``, both of which have ``words``."""
+    """A draft with the messages ``title`` and ``detail``, which both get ``words``."""
     told, explained = (message(f"finding.service.{key}", **words) for key in (title, detail))
     return Cause(share, told, explained, cost, blame, remedy, advice)
 
@@ -144,7 +144,7 @@ class ServiceFacts:
 
     @property
     def slower(self) -> Slower | None:
-        """Since when the model is slower, or until when it was; None where it is not, or the size of batches tells."""
+        """Since when the model is slower, or until when it was; None where it is not, or the batch size explains it."""
         found, sizes = self._slow, self.filled or self.jump
         return None if found is None or (sizes is not None and sizes.away < found.away) else found
 
@@ -182,12 +182,12 @@ class ServiceFacts:
 
     @once
     def floor(self) -> Floor | None:
-        """The least time of forward passes, where neither a moment nor the size of batches tells their times."""
+        """The least time of forward passes, where neither a moment nor the size of batches explains their times."""
         return None if self.slower or self.jump or self.filled else floor_in(self.found, self.telling)
 
     @property
     def telling(self) -> I64:
-        """The steps that tell what passes cost: in lockstep only those for which the others wait."""
+        """The steps that show what passes cost: in lockstep only those for which the others wait."""
         return self.found.serving if self.lockstep is None else self.lockstep.leading
 
     @once

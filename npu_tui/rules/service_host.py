@@ -101,7 +101,7 @@ def copies(facts: ServiceFacts) -> Cause | None:
     least = NOTABLE * float(np.median(steps.forward[mine])) if len(mine) >= FEWEST else np.inf
     often = np.bincount(spans.name[(spans.rid < 0) & (spans.end - spans.start >= least)], minlength=1)
     for code in np.flatnonzero(often >= NEARLY_ALL * len(mine)).tolist():
-        if any(word in found.service.text(code).lower() for word in DRAFTERS):  # drafts are told as such
+        if any(word in found.service.text(code).lower() for word in DRAFTERS):  # drafts are reported as such
             continue
         time = of_range(found, code, Cycle.forward)
         if not _is_flat(facts, time[mine, Cycle.forward]) or (remedy := facts.freed(time)) is None:

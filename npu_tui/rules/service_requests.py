@@ -35,7 +35,7 @@ from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.service import SWAPPERS, UNKNOWN, WHOLE_MS, plus
 
-_TELLING = 50  # prompts from which on their lengths tell what they have in common
+_TELLING = 50  # prompts from which on their lengths show what they have in common
 
 
 def lost_prefix(facts: ServiceFacts) -> Cause | None:
@@ -436,7 +436,7 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
     """Why blocks are short where another thing than more of them gives half as much as these do, and how to mend it.
 
     Blocks that are lost or reserved for longer answers, a few long answers that hold them, or one that does not fit and
-    holds those behind it up.
+    holds up those after it.
     """
     lat, rids = facts.latencies, facts.ttft.rids
     usual = int(np.median(lat.tokens[rids]))
@@ -467,7 +467,7 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
 def biggest(facts: ServiceFacts) -> I64:
     """The few requests with the longest prompts, if one is next in the queue for a part of the time that blocks lack.
 
-    Once they have their blocks they leave too few to others: what it would be if these passed them tells the rest.
+    Once they have their blocks they leave too few to others: what it would be if these passed them gives the rest.
     """
     found, steps = facts.found, facts.found.steps
     held = np.zeros(len(facts.latencies.start), np.int64)

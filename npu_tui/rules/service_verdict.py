@@ -1,4 +1,4 @@
-"""The causes of what is slow in an inference service, the gravest first, and the sentences that tell them."""
+"""The causes of what is slow in an inference service, the gravest first, and their sentences."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _would_gain(facts: ServiceFacts, cause: Cause) -> float:
 
 
 def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
-    """What the tables do not tell: rules that have nothing to go by, and time that has no part of its own."""
+    """What the tables do not say: rules that have nothing to go by, and time that has no part of its own."""
     steps, service = facts.found.steps, facts.found.service
     without = [
         ("SERVICE.KV", "blocks", not facts.knows_blocks),
@@ -132,7 +132,7 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
 def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> list[_Weighed]:
     """The causes by gain; one that gains little more once the first is mended is part of that one."""
     now = facts.figures
-    if any(not cause.hint for _, cause in causes):  # bursts are told where nothing else is to be mended
+    if any(not cause.hint for _, cause in causes):  # bursts are reported where nothing else is to be mended
         causes = [(rule, cause) for rule, cause in causes if not cause.hint or rule.id != "SERVICE.QUEUE"]
     weighed: list[tuple[float, ServiceRule, Cause]] = []
     for rule, cause in causes:

@@ -32,7 +32,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import LARGE_SEGMENT, NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 from npu_tui.trace.text import brief
 
-_WORTH = 16 << 20  # bytes below which nothing is told: a pool of a few segments is never full
+_WORTH = 16 << 20  # bytes below which nothing is reported: a pool of a few segments is never full
 # Steps in which a leak takes as much again as the peak: up to the first it is high, up to the second medium. Runs
 # have thousands of steps, and the memory of a device is seldom many times a peak that is worth a snapshot.
 _DOUBLES = 1_000, 10_000
@@ -57,7 +57,7 @@ def findings_of(devices: Sequence[HeldMemory]) -> list[tuple[HeldMemory, Finding
 
 
 def _replayed(finding: Finding, code: str, **words: Any) -> Finding:
-    """``finding`` with what a replay with another setting tells; what does not help is not advised."""
+    """``finding`` with what a replay with another setting shows; what does not help is not advised."""
     told = message(f"finding.snapshot.gain_{code}", **words)
     detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=told)
     gain = max((words["was"] - words[name] for name in ("now", "split") if name in words), default=None)
@@ -167,7 +167,7 @@ def _failed(held: HeldMemory) -> Iterator[Finding]:
 def _cause(
     held: HeldMemory, failed: Failure, why: str, words: Mapping[str, Any]
 ) -> tuple[Message | None, BlockOwner | None]:
-    """Why an allocation failed, and whose it is: what leaks as much, the request itself, else who holds most."""
+    """Why an allocation failed, and its owner: what leaks as much, the request itself, else who holds most."""
     stack = int(held.device.events.stack[failed.event])
     code = owner_of(held.snapshot.stacks[stack]) if stack >= 0 else None
     asks = None if code is None else BlockOwner(code, failed.request, np.zeros(0, np.int64))
@@ -209,7 +209,7 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     """More was reserved than another setting takes; where none can be replayed, enough of it was unused."""
     device = held.device
     event = _last_growth(device)
-    if event is None or not device.has_segments or failures(device):  # what failed is told instead
+    if event is None or not device.has_segments or failures(device):  # what failed is reported instead
         return
     reserved, allocated = int(device.reserved[event]), int(device.active[event])
     grown = int(device.events.size[event])
@@ -279,7 +279,7 @@ def _last_growth(device: DeviceMemory) -> int | None:
 
 
 def _returned(held: HeldMemory) -> Iterator[Finding]:
-    """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks tell it."""
+    """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks show it."""
     device, events = held.device, held.device.events
     back = np.flatnonzero(events.action == Action.segment_free)
     again = np.flatnonzero(events.action == Action.segment_alloc)

@@ -1,6 +1,6 @@
-"""The critical path of a device in the window that is judged, with its owners; or why it is not told.
+"""The critical path of a device in the window that is judged, with its owners; or why it is unknown.
 
-Owners come from ``analysis.owners``. Their gains are told only where the replay is trusted.
+Owners come from ``analysis.owners``. Their gains are given only where the replay is trusted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ToldPath(Struct, frozen=True):
     """The path of a ``device`` with its ``owners``; without them ``reason`` says why there is none.
 
     A gain of an owner divided by ``count`` is that of one ``unit`` (step, token, …; run). ``floor`` is the device's
-    clock minus the host's, on which the path is told, ns.
+    clock minus the host's, which the path is on, ns.
     """
 
     device: int | None
@@ -135,7 +135,7 @@ def _bare_question(text: str) -> str:
 
 
 def explained(owners: Iterable[Owner], findings: Iterable[Finding]) -> list[Finding | None]:
-    """For each owner the first of ``findings`` whose change removes all of its work; None without one."""
+    """For each owner the first of ``findings`` with a change that removes all of its work; None without one."""
     covers = [(finding, _Cover(finding.remedy.change)) for finding in findings if finding.remedy is not None]
     return [
         None if own is None or own.is_empty else next((each for each, cover in covers if cover.contains(own)), None)
@@ -170,7 +170,7 @@ class _Cover:
 
 
 def untold(facts: Facts) -> Message:
-    """Why the path of a run whose replay is not trusted is not told."""
+    """Why the path of a run is unknown if its replay is not trusted."""
     every = facts.inputs.replay_of(facts.part)
     if every is None:
         return message("path.no_launches")
@@ -181,7 +181,7 @@ def untold(facts: Facts) -> Message:
 
 @once_per_device
 def run_path(facts: Facts) -> ToldPath:
-    """The path of the whole run of a device, whatever ``facts`` judge of it; nothing is told of gains."""
+    """The path of the whole run of a device, whatever ``facts`` judge of it; without gains."""
     if facts.window == EVERYTHING and facts.is_whole:
         return told_path(facts)  # the same, which the findings ask for too
     tell = partial(ToldPath, facts.part.device, "run", 1)

@@ -224,7 +224,7 @@ _NORM = re.compile(r"BN(?:Training|Infer)|Batch_?Norm", re.IGNORECASE)
 
 
 def _behind_norms(facts: Facts, items: I64) -> bool:
-    """Whether most of the collectives ``items`` begin behind a kernel of a norm, whose statistics they sum then."""
+    """Whether most of the collectives ``items`` begin after a kernel of a norm, whose statistics they sum then."""
     slices, (types, code) = facts.trace.slices, facts.kernel_types
     if not len(items) or not len(facts.kernels):
         return False
@@ -293,9 +293,9 @@ _PARTS = re.compile(r"Concat|Slice|Split|Pack", re.IGNORECASE)
 def _gathered_for_loss(facts: Facts) -> tuple[I64, Change]:
     """The gathers between the last product of a pass forward and the first of its pass backward; the run without them.
 
-    They gather the logits, of which each rank of a tensor-parallel group has a part of the vocabulary, and the loss
-    reads all of them. On its own part alone a rank needs nothing that puts parts together or takes its own out again,
-    and of what reads whole logits only its share.
+    They gather the logits: each rank of a tensor-parallel group has those of a part of the vocabulary, and the loss
+    reads all. On its own part alone a rank needs nothing that puts parts together or takes its own out again, and of
+    what reads whole logits only its share.
     """
     every, table, slices = facts.collectives, facts.kernel_table, facts.trace.slices
     gathers = np.array(["gather" in name.lower() for name in every.types] + [False], np.bool_)[every.type]

@@ -1,6 +1,6 @@
 """SYNC.HOST: the host waits for the device.
 
-A wait counts by what the run would gain without it, which a replay tells (but for ``_credited_to_others``); without a
+A wait counts by what the run would gain without it, which a replay gives (but for ``_credited_to_others``); without a
 replay, by the time the device was dry after it. The rule names the guides that describe it in its ``sources``.
 """
 
@@ -244,7 +244,7 @@ def _wait_operations(facts: Facts, waits: I64) -> I64:
 def _called_in(facts: Facts, site: Owner) -> str:
     """The function of a library that the line of ``site`` calls and that waits, such as one that gathers objects.
 
-    Empty where the line calls an operation itself, or nothing tells.
+    Empty where the line calls an operation itself, or that is unknown.
     """
     slices, longest = facts.trace.slices, int(site.items[np.argmax(facts.length(site.items))])
     start, end = int(slices.start[longest]), int(slices.end[longest])
