@@ -1,7 +1,7 @@
 """What the user can do: the id of every command, its group in the help, its keys, and what it does on each screen.
 
 A command is one entry here and its title ``command.<id>`` in every language. What it does is a function of the screen
-that has it, checked by the types; anything longer than a call stands in a method there. It returns what to tell the
+that has it, checked by the types; anything longer than a call stands in a method there. It returns the message for the
 user, or None where the screen shows it. The order is that of the help.
 """
 
@@ -46,7 +46,7 @@ def _command(
     both: Callable[[PanelScreen[Any]], str | None] | None = None,
     picker: Callable[[PickerScreen], str | None] | None = None,
 ) -> Command:
-    """The command ``named`` by its id and the keys behind it, as people write them; ``both`` is for lanes and job."""
+    """The command ``named`` by its id and the keys after it, as people write them; ``both`` is for lanes and job."""
     id_, *keys = named.split()
     acts: dict[Where, Act | None] = {"lanes": lanes or both, "job": job or both, "picker": picker}
     own = tuple(key for each in keys if (key := find_key(each)) is not None)

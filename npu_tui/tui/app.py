@@ -55,7 +55,7 @@ _NICE = 10  # where there are fewer processors than threads, a frame that is due
 class BackgroundThreads(ThreadPoolExecutor):
     """The threads of the event loop, of lower priority than its own.
 
-    What still runs when the loop ends is left behind, not waited for.
+    What still runs when the loop ends is not waited for.
     """
 
     def __init__(self) -> None:
@@ -182,8 +182,8 @@ class NpuTui(Program, inherit_bindings=False):
 
         ``make`` makes a session of the profiles that ``openings`` give, unless a ``loader`` does so already. With
         ``job`` its overview comes first, and the timelines that are entered from there lie on top of it. With
-        ``picker`` the user chooses first: jobs, which ``make_job`` makes, and timelines, whose parsed copies are used
-        if they may be ``cached``, lie on top of that. ``recorder`` records the job on screen once more.
+        ``picker`` the user chooses first: jobs, which ``make_job`` makes, and timelines (from parsed copies if they may
+        be ``cached``) lie on top of that. ``recorder`` records the job on screen once more.
         """
         super().__init__(driver_class=driver())
         self.bind_first(quit_bindings())
@@ -334,7 +334,7 @@ class NpuTui(Program, inherit_bindings=False):
     # --- the job recorded again
 
     def record(self, folder: str = "") -> str:
-        """Record the job that watches ``folder``, else that of the last time, meanwhile; returns what to tell."""
+        """Record the job that watches ``folder``, else that of the last time, meanwhile; returns the message."""
         return self.recordings.begin(folder)
 
     def compare_with(self, path: str) -> None:
@@ -345,7 +345,7 @@ class NpuTui(Program, inherit_bindings=False):
             self._tell(say("order.compare"))
             return
         try:
-            opening_of(base.expanduser(), self._cached).source  # noqa: B018 - it tells what is wrong with the path
+            opening_of(base.expanduser(), self._cached).source  # noqa: B018 - it says what is wrong with the path
         except SeveralError:
             pass
         except InputError as error:
@@ -489,7 +489,7 @@ class NpuTui(Program, inherit_bindings=False):
             super().copy_to_clipboard(text)
 
     def last_words(self, error: str) -> tuple[RenderableType | None, int] | None:
-        """One line instead of Textual's pages of locals, unless those are asked for or nobody waits any more."""
+        """One line instead of Textual's pages of locals, unless those are asked for or no user waits any more."""
         if error.startswith(Cancelled.__name__):
             return None, INTERNAL
         if os.environ.get(_DEBUG):

@@ -126,7 +126,7 @@ def delivered(key: str) -> list[str]:
 
 
 def sent_as(key: str) -> str | None:
-    """The other key that most terminals send in place of ``key``, None where they tell it apart."""
+    """The other key that most terminals send in place of ``key``, None where they distinguish it."""
     return _SENT_AS.get(key)
 
 
@@ -138,7 +138,7 @@ def is_han(char: str | None) -> bool:
 Group = Literal[
     "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "job", "list", "program"
 ]
-"""What somebody wants to do with a command; the heading is the text ``help.task.<group>``."""
+"""What a command is for; the heading is the text ``help.task.<group>``."""
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 Where = Literal["lanes", "job", "picker"]
@@ -188,8 +188,8 @@ VIEW_KEYS = {
 class Command(Struct, frozen=True):
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
-    ``acts`` is what it does, by the screen that has it: a function of that screen, which returns what to tell the user,
-    or None where the screen shows it. A command without keys is typed after ``:``.
+    ``acts`` is what it does, by the screen that has it: a function of that screen, which returns the message for the
+    user, or None where the screen shows it. A command without keys is typed after ``:``.
     """
 
     id: str
@@ -299,7 +299,7 @@ _WORD = re.compile(r"[a-z0-9_.]+")
 
 
 def asked(text: str, where: Where, subject: Subject | None = None) -> list[str]:
-    """The commands of a screen that answer ``text``, the best first: those of which it has all words of a phrase.
+    """The commands of a screen that answer ``text``, the best first: those that have a phrase with all of its words.
 
     Phrases are known in every language, whichever is spoken. A longer phrase says more. A ``subject`` has phrases of
     its own for its tabs, and none for those that it lacks.

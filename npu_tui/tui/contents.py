@@ -34,7 +34,7 @@ def record(table: TabTable, row: TabRow) -> str:
 
 
 _MARGIN = 0.05  # a stretch of time is shown with this share of its length on either side
-_CONTEXT = 0.75  # the same of what differs between two profiles: it is told by what stands around it
+_CONTEXT = 0.75  # the same of what differs between two profiles: it is known by what stands around it
 _THIN = 0.02
 _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
@@ -105,7 +105,7 @@ class Contents:
         self._panel, self._finder, self._redraw = panel, finder, redraw
         self._tabs = make_tabs(self._session.picture is not None)
         self._walked = "findings" if self._session.picture is None else "changes"
-        """The tab whose rows are gone through one by one."""
+        """The tab that is walked row by row."""
         self.lines = cast(LinesTab, self._tabs["lines"])
         """The tab of code lines: which of its views is open."""
         self._filled: tuple[object, ...] | None = None
@@ -138,7 +138,7 @@ class Contents:
     def press_view(self, view: str) -> str | None:
         """Show ``view`` of the tab of code lines, or its tab; where it is on show, give it the focus.
 
-        Returns what to tell of one that needs kernels, where there are none.
+        Returns the message of one that needs kernels where there are none.
         """
         shown = subject_of(self._now().profile.trace)
         here, of_devices = shown.tabs, view in OF_DEVICES
@@ -252,14 +252,14 @@ class Contents:
         )  # fmt: skip
 
     def take(self, content: Content, wanted: tuple[object, ...]) -> None:
-        """Show the ``content`` that a thread has made, unless something else than ``wanted`` then is wanted now."""
+        """Show the ``content`` that a thread has made for what was ``wanted``, unless that has changed since."""
         if self.computing == wanted:
             self.computing = None
             self._panel.show(content)
             self.surround()
 
     def visit(self, row: TabRow) -> str:
-        """Go to the first place of ``row``, and again to its next one; returns what to tell."""
+        """Go to the first place of ``row``, and again to its next one; returns the message."""
         if not row.places:
             return ""
         turn = 0
@@ -329,7 +329,7 @@ class Contents:
         return start, end
 
     def show_finding(self, wanted: str) -> str:
-        """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""
+        """Go to the evidence of the finding with the id ``wanted``; returns the message."""
         self.open_tab("findings")
         now = self._now()
         content = self._tabs["findings"].content(now)
@@ -339,7 +339,7 @@ class Contents:
         return self._show_finding(content.rows, content.rows[ids.index(wanted)])
 
     def show_numbered(self, number: int) -> str:
-        """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
+        """Go to the evidence of finding number ``number``, from 1 on; returns the message."""
         self._open_walked()
         content = self._tabs[self._walked].content(self._now())
         if not isinstance(content, TabTable) or not 0 < number <= len(content.rows):
@@ -347,7 +347,7 @@ class Contents:
         return self._show_finding(content.rows, content.rows[number - 1])
 
     def go_to_finding(self, direction: int) -> str:
-        """Go to the evidence of the next (1) or previous (-1) finding, or change; returns what to tell."""
+        """Go to the evidence of the next (1) or previous (-1) finding, or change; returns the message."""
         self._open_walked()
         now = self._now()
         if self._walked == "findings" and now.findings is None:
@@ -389,7 +389,7 @@ class Contents:
     def pay(self) -> str:
         """Go to the finding that was asked for before there were any, unless the user went elsewhere meanwhile.
 
-        Returns what to tell. A tab that was opened meanwhile stays open.
+        Returns the message. A tab that was opened meanwhile stays open.
         """
         owed, self.owed, state = self.owed, None, self._explorer.state
         if owed is None or (owed.viewport, owed.cursor, owed.selection) != (

@@ -50,7 +50,7 @@ FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".txt": "text", ".j
 
 
 def report_to(name: str, statement: Callable[[], Statement]) -> str:
-    """Write ``statement`` into the file ``name`` in the form that its ending names; returns what to tell."""
+    """Write ``statement`` into the file ``name`` in the form that its ending names; returns the message."""
     form = FORMS.get(Path(name).suffix.lower())
     if form is None:
         return say("export.report_needs", endings=", ".join(FORMS))
@@ -63,7 +63,7 @@ def report_to(name: str, statement: Callable[[], Statement]) -> str:
 
 
 def page_to(name: str, ending: str, made: Callable[[], str]) -> str:
-    """Write what is ``made`` into the file ``name``, which has such an ``ending``; returns what to tell."""
+    """Write what is ``made`` into the file ``name``, which has such an ``ending``; returns the message."""
     if Path(name).suffix.lower() != ending:
         return say("export.needs", ending=ending)
     return _written(name, lambda: made().encode("utf-8", "replace"))
@@ -229,7 +229,7 @@ def open_line(app: App[Any], code: CodeLine) -> str:
     """Open ``code`` in ``$VISUAL`` or ``$EDITOR`` where its file is here, else copy it; returns what was done."""
     place = say("lines.place", file=printable(code.file), line=code.line)
     shown = brief(place)
-    if not os.path.isfile(code.file):  # also one that may not be looked at, or whose name is too long
+    if not os.path.isfile(code.file):  # also one that may not be looked at, or has too long a name
         app.copy_to_clipboard(place)
         return say("code.copied", place=shown)
     try:

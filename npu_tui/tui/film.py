@@ -76,7 +76,7 @@ class Films:
     def toggle(self, session: Session, trace: int, cause: str) -> str | None:
         """Show ``trace`` of ``session`` without ``cause``, its first one where that is empty; or leave a film.
 
-        Returns what to tell. What is asked for before there are findings comes with them.
+        Returns the message. What is asked for before there are findings comes with them.
         """
         if session.film is not None:
             self.leave()
@@ -87,7 +87,7 @@ class Films:
         return self.pay(session, trace) or say("film.then")
 
     def pay(self, session: Session, trace: int) -> str:
-        """Make the film that was asked for, once there are findings of ``trace``; returns what to tell."""
+        """Make the film that was asked for, once there are findings of ``trace``; returns the message."""
         if self._owed is None or trace not in session.findings:
             return ""
         cause, self._owed = self._owed, None
@@ -160,7 +160,7 @@ def job_film_session(
     return Session([*film.runs, *film.played], scene, known, film=film)
 
 
-_NO_FINDINGS = Findings((), (), ())  # of a rank of which only passes and calls are known
+_NO_FINDINGS = Findings((), (), ())  # of a rank with known passes and calls only
 
 
 def show_film(head: HeadLines, film: Film, size: Size) -> None:

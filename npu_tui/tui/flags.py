@@ -51,7 +51,7 @@ class Flag(Struct, frozen=True, order=True):
 
 
 def identity_of(trace: Trace) -> str:
-    """What tells this trace from others, wherever its file lies."""
+    """What identifies this trace, wherever its file lies."""
     return f"{trace.start_ns}-{trace.end}-{sum(trace.events.values())}"
 
 
@@ -205,7 +205,7 @@ class FlagMarks:
         return self._explorer.scene.offsets[0]
 
     def move_to(self, explorer: Explorer, shift: int) -> None:
-        """From now on the flags are marked in ``explorer``, whose times are ``shift`` ns greater."""
+        """From now on mark the flags in ``explorer``, where times are ``shift`` ns greater."""
         self._explorer = explorer
         self.flags.shift(shift)
         if self._asked is not None:
@@ -230,7 +230,7 @@ class FlagMarks:
     def point_at(self, start: int, end: int) -> str:
         """A click on the ruler at ``[start, end)`` ns: to the flag there or beside it, else the cursor goes there.
 
-        Returns what to tell.
+        Returns the message.
         """
         column = end - start
         low, high = start - self._offset, end - self._offset
@@ -270,7 +270,7 @@ class FlagMarks:
         self._prompt.open("flag", flag.name, say("flag.edit"))
 
     def name(self, name: str) -> str:
-        """Keep, rename or delete the flag that was asked about; returns what to tell."""
+        """Keep, rename or delete the flag that was asked about; returns the message."""
         if self._asked is None:
             return ""
         (old, flag), self._asked = self._asked, None
@@ -288,7 +288,7 @@ class FlagMarks:
         return self.mark() or words
 
     def list(self, then: Callable[[str], object]) -> str | None:
-        """List the flags, and do what is chosen; ``then`` is given what to tell. Without flags says so."""
+        """List the flags, and do what is chosen; ``then`` gets the message. Without flags says so."""
 
         def chosen(choice: FlagChoice | None) -> None:
             problem = self.mark()

@@ -89,7 +89,7 @@ def hints_of(place: Place) -> tuple[Hint, ...]:
 
 
 def place_of_session(session: Session) -> Place:
-    """Whose keys the line names in the lanes of ``session``: those of the first trace, as others lie beside it."""
+    """The trace whose keys the line names in the lanes of ``session``: the first one, as others lie beside it."""
     return "compared" if session.picture is not None else session.scene.traces[0].nature.subject
 
 

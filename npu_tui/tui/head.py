@@ -102,7 +102,7 @@ def _with_words(line: Text, words: str, width: int) -> Text:
 class HeadLines:
     """The three lines above a drawing: what it shows, what is wrong with it, and ``facts`` such as bars of its time.
 
-    ``examined`` counts the profiles whose findings are there.
+    ``examined`` counts the profiles with findings.
     """
 
     def __init__(self) -> None:
@@ -284,7 +284,7 @@ def examined(session: Session) -> Iterator[tuple[int, HeadTimes | Findings | lis
         yield index, findings
     for index, profile in enumerate(session.profiles):
         paths: list[ShownPath] = []
-        with suppress(InputError), kept():  # the findings tell what is wrong
+        with suppress(InputError), kept():  # the findings say what is wrong
             paths = shown_paths(profile)
         yield index, paths
     for index, profile in enumerate(session.profiles):
@@ -304,7 +304,7 @@ def nearest_step(trace: Trace, times: HeadTimes, when: int) -> int:
 def step_line(trace: Trace, times: HeadTimes, step: int, device: int, width: int) -> Text | None:
     """One step as a bar of ``width`` cells; None where the trace has no step or no device.
 
-    As everywhere, shares are those of the device time, from the first kernel to the last: what comes before it is told
+    As everywhere, shares are those of the device time, from the first kernel to the last: what comes before it is given
     as a time.
     """
     item = times.steps[step].item
@@ -320,7 +320,7 @@ def step_line(trace: Trace, times: HeadTimes, step: int, device: int, width: int
         ("free", sums.overlap.free),
     ]
     known = [(key, value) for key, value in parts if value is not None and value > 0]
-    # A device that is behind works on a step after it has ended on the host.
+    # A device that is late works on a step after it has ended on the host.
     whole = max(length, sum(value for _, value in known), 1)
     name = brief(times.steps[step].name or "", max(width // 4, 16))
     words = say("bars.step", step=name, length=duration_text(length))
@@ -332,7 +332,7 @@ def step_line(trace: Trace, times: HeadTimes, step: int, device: int, width: int
         for key, value in known
     }
     beside: list[str] = []
-    while True:  # what has no room for its name is named behind the bar, which gets shorter for it
+    while True:  # what has no room for its name is named after the bar, which gets shorter for it
         line = Text(f"{words} ", style="bold", no_wrap=True, end="")
         legend = Text(end="").join(
             Text.assemble("  ", (_FILLS[key], class_colour(_CLASSES[key])), f" {labels[key]}") for key in beside
@@ -420,7 +420,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
         parts = [[Text(about, style="bold")]]
     elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
-    elif not devices and profile.clock_jump is None:  # the verdict tells of it
+    elif not devices and profile.clock_jump is None:  # the verdict names it
         parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])
     for device in profile.overlaps if with_shares else []:
         if device.total:
@@ -480,7 +480,7 @@ _PARTS = re.compile(r"[,:](?= )|[，：]")
 
 
 def wrapped_to_end(text: str, width: int, most: int) -> list[str]:
-    """``text`` in at most ``most`` lines of ``width`` cells; of a longer one its last part stays, which tells the gain.
+    """``text`` in at most ``most`` lines of ``width`` cells; a longer one keeps its last part, which has the gain.
 
     Parts before it go from the last one on. Where none is left, letters go, and at last the end.
     """

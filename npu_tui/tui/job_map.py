@@ -41,7 +41,7 @@ from npu_tui.view.passes import draw_passes, legend_lines
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""
 
-_ALARMING = ("own", "cost", "experts", "change")  # metrics of which a rank is to blame for its own values
+_ALARMING = ("own", "cost", "experts", "change")  # metrics in which a rank is to blame for its own values
 _DIGITS = 3
 _MOST_PARTS = 16
 """Ranks whose step is drawn in parts."""
@@ -197,7 +197,7 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> HeatBar:
 
 
 def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
-    """What the ranks of the heat map, or of the stages, spend a step on; none where files do not tell, or of many."""
+    """What the ranks of the heat map, or of the stages, spend a step on; none where files do not say, or of many."""
     by_rank = view.examined.rows
     shown = [row for row in view.rows if row.kind == "rank" or view.walk is not None]
     rows = [by_rank[rank] for row in shown for rank in row.ranks if rank in by_rank]

@@ -75,7 +75,7 @@ def examined_jobs(
     job = open_job(path, False, progress, beside_only=True)
     bare = any(profile.has_trace and not profile.calls for profile in job.ranks)
     wanted = reads_traces(sources) if traces is None else traces
-    more = bare or wanted  # without traces the tables of kernels tell more
+    more = bare or wanted  # without traces the tables of kernels show more
     yield Examined(job), not more
     if more and goes_on():
         yield Examined(open_job(path, traces, progress)), True
@@ -97,7 +97,7 @@ class Overview:
         """Not ``is_whole``: more of the job is still being read, so that nothing stands out means nothing yet."""
         self.whole = examined
         self.examined = examined.parts[0]
-        """The role whose ranks are looked at; the job itself where it has no several."""
+        """The role that is looked at; the job itself unless it has several."""
         self.is_whole = is_whole
         self.path: JobPath | None = None
         """The critical path of the whole job, once it is known."""
@@ -309,7 +309,7 @@ class Overview:
         self._enter_role()
 
     def _move_pass(self, direction: int) -> None:
-        """Go to another pass of the stage; behind the last one comes the next step."""
+        """Go to another pass of the stage; after the last one comes the next step."""
         self.column += direction
         if not 0 <= self.column < self._columns():
             moved = self.passes.move_step(direction)
@@ -382,7 +382,7 @@ class Overview:
     # --- choosing
 
     def next_metric(self) -> Metric:
-        """Show the next metric that tells anything."""
+        """Show the next metric that has any values."""
         if self.walk is not None:
             self.axis = self._heat_axis
         at = METRICS.index(self.metric)

@@ -82,7 +82,7 @@ class RoleWalk:
         return self._who
 
     def shown_by(self, evidence: Evidence) -> tuple[str, int] | None:
-        """The rank of a role whose stint a finding shows, with its step looked at; None without roles."""
+        """The rank of a role with the stint that a finding shows, at its step; None without roles."""
         spans = [] if self.roles is None else self.roles.spans
         times = evidence.start, evidence.rank
         span = next((span for span in spans if (span.start + span.ahead, span.rank) == times), next(iter(spans), None))
@@ -169,7 +169,7 @@ class RoleWalk:
 
 
 _NARROWEST = 4  # cells of a mean pass from which all of a step is shown; else those around the cursor
-_MOST_LINES = 200  # lines from that of the cursor on whose bars are made: no screen shows more
+_MOST_LINES = 200  # lines from the cursor on that get bars: no screen shows more
 
 
 class PassWalk:

@@ -118,10 +118,10 @@ class JobScreen(PanelScreen[JobMap]):
                 self.app.call_later(self.app.end_job, error)
 
     def _tell_path(self, job: Job) -> None:
-        """Follow the critical path of ``job``, which reads traces again, behind what is on screen; in a thread."""
+        """Follow the critical path of ``job``, which reads traces again, beneath what is on screen; in a thread."""
         from npu_tui.jobs.path import job_path  # a walk needs the replay
 
-        with suppress(InputError):  # a trace is gone meanwhile: whoever opens it is told
+        with suppress(InputError):  # a trace is gone meanwhile: opening it says so
             self.call_later(self._show_path, job, job_path(job))
 
     def _show_path(self, job: Job, path: JobPath) -> None:

@@ -36,7 +36,7 @@ _MOST = 300  # rows of a table at most: what comes after the first ones by their
 RARE_TABS = ("job_changes", "job_roles", "job_experts")
 """Tabs that are there only where they have rows."""
 
-_MOST_TOLD = 4  # changes that are told above the ranks
+_MOST_TOLD = 4  # changes that are shown above the ranks
 
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 

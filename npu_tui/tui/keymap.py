@@ -32,7 +32,7 @@ _Givers = dict[tuple[Where, str], tuple[str, str]]
 """The command and the whole key that the user gave a screen and a first key."""
 
 _without: list[str] = []
-"""The commands whose last key the user gave to others without a word about them."""
+"""Commands that lost their last key to others without a word of the user about them."""
 
 
 class KeymapError(ValueError):
@@ -92,7 +92,7 @@ def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None
 
 
 def words_at_start() -> list[str]:
-    """What to tell a user whose own keys left commands without any: one line at most."""
+    """The message for a user whose own keys left commands without any: one line at most."""
     return [say("keymap.without", commands=", ".join(_without))] if _without else []
 
 
@@ -140,7 +140,7 @@ def _kept_keys(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> dict[s
 
 
 def _taken_keys(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> list[Remark]:
-    """The default keys that were taken from commands of which the user says nothing."""
+    """The default keys that were taken from commands that the user does not mention."""
     remarks = []
     for id_, left in _kept_keys(wanted, givers).items():
         for key in BY_ID[id_].default_keys:
@@ -157,7 +157,7 @@ def _taken_keys(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> list[
 
 
 def _odd(wanted: Mapping[str, tuple[str, ...]]) -> list[Remark]:
-    """The keys that most terminals do not tell from another one."""
+    """The keys that most terminals send as another one."""
     remarks = []
     for command, keys in wanted.items():
         for key in keys:
@@ -204,7 +204,7 @@ _MOVED: dict[tuple[Where, str], str] = {
 
 
 def elsewhere(key: str, where: Where) -> str:
-    """What to tell about a key that does nothing on a screen: what it does on others, and where what it did here went.
+    """The message about a key that does nothing on a screen: what it does on others, and where what it did here went.
 
     "" where it is no key, and for one that the user gave to a command.
     """
@@ -246,7 +246,7 @@ def closing_bindings(*commands: str) -> list[BindingType]:
 
 
 def _bindings_named(command: Command, action: str, keys: Iterable[str], urgent: bool = False) -> list[Binding]:
-    # Nobody shows their descriptions: the help says what keys do.
+    # Their descriptions are never shown: the help says what keys do.
     return [
         Binding(name, action, "", show=False, priority=urgent, id=f"{command.id}:{name}")
         for key in keys

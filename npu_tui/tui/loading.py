@@ -97,7 +97,7 @@ class Loader:
         self._thread.start()
 
     def listen(self, listener: Callable[[Heard], object]) -> None:
-        """Tell ``listener`` from now on, first of the last thing that has happened; it is called in any thread."""
+        """Inform ``listener`` from now on, first of the last thing that has happened; it is called in any thread."""
         with self._lock:
             self._listener = listener
             if self._news is not None:
@@ -114,7 +114,7 @@ class Loader:
         return self._thread.is_alive()
 
     def cancel(self, told: bool = True) -> None:
-        """Stop loading; the listener is told so, or of nothing any more."""
+        """Stop loading; the listener hears of that, or of nothing any more."""
         with self._lock:
             if told:
                 self._tell(Ended(None))
@@ -243,7 +243,7 @@ _ABOVE = 9
 
 
 def verdict_rows(height: int) -> int:
-    """The findings that the verdict tells on a terminal of ``height`` rows, with a line for each."""
+    """The findings that the verdict names on a terminal of ``height`` rows, with a line for each."""
     return next((rows for least, rows in _VERDICT_ROWS if height >= least), 0)
 
 

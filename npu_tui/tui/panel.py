@@ -29,7 +29,7 @@ _ASIDE_FROM = 110
 _ASIDE = 0.28
 """From so many columns on, this share of them is for what stands beside a table."""
 _SPARE_FROM = 100  # from so many columns on a table shows those that it could spare
-_MEASURED = 50  # rows of a table that tell how wide it is
+_MEASURED = 50  # rows of a table that decide how wide it is
 
 Growth = Literal["normal", "half", "full"]
 _GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")
@@ -187,7 +187,7 @@ class Panel(Vertical):
         return max(lines + 1, self.usual)
 
     def offer(self, blank: int) -> bool:
-        """Come up on a low terminal whose lanes leave so many rows ``blank``, unless the user has decided.
+        """Come up on a low terminal where the lanes leave so many rows ``blank``, unless the user has decided.
 
         Returns whether it has.
         """
@@ -468,7 +468,7 @@ class TabLine(Static):
             super().__init__()
 
     def __init__(self, drag: Callable[[int], object]) -> None:
-        """``drag`` is told how many rows below the line there are where it was dragged to."""
+        """``drag`` gets how many rows there are below where the line was dragged to."""
         super().__init__("")
         self._drag = drag
         self._ends: list[tuple[int, str]] = []

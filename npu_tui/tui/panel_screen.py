@@ -167,7 +167,7 @@ class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
             self._line.say(words)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """In a prompt keys are text, and what is of the drawing alone needs its focus."""
+        """In a prompt keys are text, and what belongs to the drawing alone needs its focus."""
         asked = self.prompt.is_open
         if action in ("lanes_prefix", "lanes_run"):
             return not asked and self.focused is self.drawing
@@ -318,7 +318,7 @@ class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
         self.fill()
 
     def close_panel(self) -> str | None:
-        """Close the panel; where none is open, leave if the user wants that a second time."""
+        """Close the panel; where none is open, leave if the user asks for that a second time."""
         if self.panel.is_shown:
             self.hide_panel()
             return None
@@ -371,7 +371,7 @@ class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
 
     @abstractmethod
     def visit(self, row: TabRow) -> str:
-        """Go to where ``row`` of the table leads; returns what to tell."""
+        """Go to where ``row`` of the table leads; returns the message."""
 
     def on_data_table_row_selected(self) -> None:
         """Enter or a click on a row."""

@@ -100,7 +100,7 @@ class PathWalk:
         return min(max(at, 0), len(found) - 1), False
 
     def _go(self, index: int, path: ShownPath, at: int, fits: bool = False) -> str:
-        """Go to a stretch and say whose it is; where it ``fits`` it is shown whole, however long or short it is."""
+        """Go to a stretch and name its owner; where it ``fits`` it is shown whole, however long or short it is."""
         explorer, scene, found = self._explorer, self._session.scene, path.found.path
         item = -1 if path.lane is None else int(path.lane.rows.item[at])
         shift = path.told.shift(at)

@@ -34,7 +34,7 @@ _LEAST_NAME, _MOST_NAME = 18, 64
 _LEAST_VERDICT = 36
 _MARK = 2
 _MOST_SAID = 8
-"""Lines of what is told: a command that is to be copied stands there as a whole."""
+"""Lines of a message: a command that is to be copied stands there as a whole."""
 _WHOLE_TIME, _SHORT_TIME, _WIDE = 16, 11, 98
 """Cells of a time with its year, and without it on a line that is not so wide."""
 
@@ -111,7 +111,7 @@ def columns(choice: PickerChoice, shown: Sequence[Nearby], width: int) -> list[i
     rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(entry)) for entry in shown)])
     size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
     fixed = [rank, _WHOLE_TIME if width >= _WIDE else _SHORT_TIME, size, cell_count(say("picker.level"))]
-    same = [1] if len(shown) > 1 and len({int(entry.time) // 60 for entry in shown}) == 1 else []  # it tells nothing
+    same = [1] if len(shown) > 1 and len({int(entry.time) // 60 for entry in shown}) == 1 else []  # it says nothing
     longest = max([_LEAST_NAME, *(cell_count(_entry_name(choice, entry)) for entry in shown)])
     room = width - _MARK
     for dropped in ([], [3], [3, 0], [3, 0, 2], [0, 1, 2, 3]):
@@ -447,7 +447,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
         self.move(1)
 
     def open(self) -> None:
-        """Open what is marked, or else this one; the ranks of raw data are analysed once that is said to be wanted."""
+        """Open what is marked, or else this one; the ranks of raw data are analysed once the user agrees."""
         row = self.choice.current()
         wanted = [entry for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
         marked = [entry.path for entry in wanted]

@@ -273,7 +273,7 @@ class Supposing:
 
 
 def _supposed_or_why(make: Callable[[], Supposed]) -> Supposed:
-    """What ``make`` makes, or why that cannot be told."""
+    """What ``make`` makes, or why that is unknown."""
     try:
         return make()
     except (UnknownChangeError, NoReplayError) as error:
@@ -407,7 +407,7 @@ class Asking:
         if not self._names:
             self._names = sorted({name for trace in self._explorer.scene.traces for name in trace.names})
         sure, guesses = best(text, (*self._flags_and_lanes(), commands), self._names, self._slice)
-        # Several words, or Chinese ones, are a question; one word is a name, and a question only where it is none.
+        # Several words, or Chinese ones, are a question; one word is a name, and a question only if no name.
         if " " in text or not text.isascii() or not (first or sure):
             shown = subject_of(self._explorer.scene.traces[self._explorer.trace])
             meant = [BY_ID[command] for command in asked(text, "lanes", shown)]
@@ -464,7 +464,7 @@ def _lane_name(layer: str, lane: str, shown: str) -> str:
 
 
 def borrowed(profile: Profile, path: str) -> str:
-    """Let replayed kernels of ``profile`` have the code of the profile at ``path`` where it fits; what to tell."""
+    """Let replayed kernels of ``profile`` have the code of the one at ``path`` where it fits; returns a message."""
     try:
         opening = opening_of(expanduser(path.strip()), True, None)
         found = borrow(profile, Profile(opening.trace(), opening.source, profile.thresholds))

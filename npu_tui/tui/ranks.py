@@ -280,7 +280,7 @@ def meet(session: Session, one: int, other: int) -> bool:
 def met(profiles: Sequence[Profile], optional: Sequence[bool]) -> list[Profile]:
     """``profiles`` without those that were found beside a service (``optional``) and do not meet it in time.
 
-    Its health says which. Where nothing told the zone of its dates: that which lets an NPU work within its time.
+    Its health says which. Where the zone of its dates is unknown: the one that lets an NPU work within its time.
     """
     first, kept = profiles[0].trace, [profiles[0]]
     for profile, is_found in zip(profiles[1:], optional[1:], strict=True):
@@ -338,7 +338,7 @@ def _rows(trace: Trace, items: I64) -> I64:
 
 
 def _processes(service: Trace, npu: Trace) -> list[int]:
-    """The processes of a service (codes) whose number, which ends their name, is that of a host process of ``npu``."""
+    """The processes of a service (codes) with the number, at the end of their name, of a host process of ``npu``."""
     if service.service is None:
         return []
     hosts = [layer.pid for layer in npu.layers if layer.kind in ("python", "cann")]
@@ -373,7 +373,7 @@ def _kernel_within(profile: Profile, number: int, start: int, end: int) -> Selec
 
 
 def _inside(session: Session, selected: Selected) -> Selected | None:
-    """The first kernel of a step whose launches have no links, such as those of a graph."""
+    """The first kernel of a step with launches without links, such as those of a graph."""
     profile = session.profiles[selected.trace] if selected.trace < len(session.profiles) else None
     step = next((step for step in profile.engine.steps if step.item == selected.item), None) if profile else None
     if profile is None or step is None or step.window is None:

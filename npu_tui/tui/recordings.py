@@ -28,7 +28,7 @@ class Recordings:
     """Records in a thread of its own, by the ``recorder`` of the command line or for a folder that is named.
 
     ``hold`` shows what is waited for, ``tell`` says why there is none, ``show`` gets what was recorded, and the
-    recording before it, ``open`` the profiles that were analysed, and whether they are wanted on screen; all are called
+    recording before it, ``open`` the profiles that were analysed, and whether to show them on screen; all are called
     from that thread.
     """
 
@@ -52,7 +52,7 @@ class Recordings:
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, folder: str) -> str:
-        """Record the job that watches ``folder``, that of the last time where it is empty; what to tell the user."""
+        """Record the job that watches ``folder``, that of the last time where it is empty; returns the message."""
         if self.is_busy:
             return say("record.busy")
         if folder.strip():
@@ -65,9 +65,9 @@ class Recordings:
         return ""
 
     def analyse(self, raws: Sequence[RawProfile], first_alone: bool = False) -> str:
-        """Analyse ``raws`` as ``npu-tui analyse`` does, then open them; what to tell the user.
+        """Analyse ``raws`` as ``npu-tui analyse`` does, then open them; returns the message.
 
-        With ``first_alone`` the first one is opened as soon as it is ready, and the others are only told.
+        With ``first_alone`` the first one is opened as soon as it is ready, and the others are only announced.
         """
         if self.is_busy:
             return say("record.busy")
@@ -103,7 +103,7 @@ class Recordings:
             done()
 
     def cancel(self) -> str:
-        """Break off what is under way, soon; what to tell the user."""
+        """Break off what is under way, soon; returns the message."""
         if not self.is_busy:
             return say("record.nothing_to_stop")
         self._clock.stop()
@@ -124,7 +124,7 @@ def holds_several(path: Path) -> bool:
 
     try:
         return subject_at(opening_of(path, False)).of_several
-    except InputError:  # it is told where it is opened
+    except InputError:  # opening it reports that
         return False
 
 

@@ -33,7 +33,7 @@ class Rows(PlainTable):
     BINDINGS: ClassVar[list[BindingType]] = [("space", "screen.tell_row", "")]
 
     def __init__(self, sort: Callable[[int, int | None], object], fitted: Callable[[], object]) -> None:
-        """``sort`` is told a step from the column that it is sorted by, or a column; ``fitted`` of another size."""
+        """``sort`` gets a step from the column that it is sorted by, or a column; ``fitted`` of another size."""
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._sort, self._fitted = sort, fitted
         self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
@@ -72,7 +72,7 @@ class Rows(PlainTable):
             self.move_cursor(row=self.cursor_row, animate=False)
 
     def on_resize(self) -> None:
-        """Tell that other columns may be beyond the edge; what fits by now is wrapped."""
+        """Report that other columns may be beyond the edge; what fits by now is wrapped."""
         self._refit()
         self.call_later(self._fitted)
 
@@ -113,7 +113,7 @@ class Rows(PlainTable):
         return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
 
     def render_line(self, y: int) -> Strip:
-        """A line of the table. Of a column that the edge cuts, a text ends with …; a part of a number tells nothing.
+        """A line of the table. Of a column that the edge cuts, a text ends with …; a part of a number says nothing.
 
         Neither does a text with less room than its heading needs.
         """
@@ -227,7 +227,7 @@ class Rows(PlainTable):
             self.call_after_refresh(self._show_cursor)
 
     def _cells_of_last(self, headings: tuple[str, ...], rows: list[list[Text]], numbers: frozenset[int]) -> int:
-        """Cells that the last column has where it is texts of which one is longer, else 0."""
+        """Cells of the last column if it is texts and one of them is longer, else 0."""
         last = len(headings) - 1
         if not rows or last in numbers or not self.size.width:
             return 0

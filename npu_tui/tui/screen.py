@@ -131,7 +131,7 @@ class MainScreen(PanelScreen[Timeline]):
         self._look_through()
 
     def _look_through(self) -> None:
-        """Go where the user wants to begin, add up the trace and find what is wrong, once all of the trace is there."""
+        """Go where the user asked to begin, add up the trace and find what is wrong, once all of the trace is there."""
         if not self.session.whole:
             return
         if self.session.film is not None or self.session is self._examined:  # a film, or what was there before it
@@ -183,7 +183,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.show_head()
 
     def _learn_findings(self, index: int, findings: Findings) -> None:
-        """With the first findings, go to the one that the user wants to begin with."""
+        """With the first findings, go to the one that the user asked to begin with."""
         session = self.session
         session.learn(index, findings)
         self.head.examined += 1
@@ -497,7 +497,7 @@ class MainScreen(PanelScreen[Timeline]):
         return super().press_tab(tab)
 
     def visit(self, row: TabRow) -> str:
-        """Go to the place of ``row``, and again to its next one; returns what to tell."""
+        """Go to the place of ``row``, and again to its next one; returns the message."""
         if self.panel.is_full and row.places and self.explorer.rows:
             self.panel.grow("normal")
         return self.contents.visit(row)

@@ -96,7 +96,7 @@ class Hits(Struct, frozen=True, eq=False):
         return int(same[0]) if len(same) else None
 
     def next(self, selected: Selected | None, cursor: int, direction: int) -> int:
-        """The hit after (direction 1) or before (-1) the selected one, else the cursor; round the end to the other."""
+        """The hit after (direction 1) or before (-1) the selected one, else the cursor; it wraps around."""
         count = len(self.starts)
         here = self.index(selected)
         if here is not None:
@@ -181,7 +181,7 @@ class Session(Struct):
         return sum(len(trace.slices) for trace in self.scene.traces) >= _LONG
 
     def draw_ahead(self) -> None:
-        """Draw a frame that nobody sees, where traces are long: the first one on screen has less to find out."""
+        """Draw a frame out of sight, where traces are long: the first one on screen has less to find out."""
         if self.is_long:
             explorer = Explorer(self.scene, *_UNSEEN)
             self.painter.compose(explorer.rows, explorer.state, *_UNSEEN)
@@ -236,12 +236,12 @@ class Session(Struct):
 
 
 def make_session(profiles: Sequence[Profile], whole: bool = True) -> Session:
-    """What the screen needs to know about ``profiles``, whose traces may not be ``whole`` yet, before it is drawn."""
+    """What the screen needs to know about ``profiles`` before it is drawn; traces may not be ``whole`` yet."""
     from npu_tui.profile.scene import make_scene
 
     return Session(profiles, make_scene(profiles), whole=whole)
 
 
 def early_session(profile: Profile) -> Session:
-    """``profile`` of a trace that is still loading, or of which nothing is computed yet."""
+    """``profile`` of a trace that is still loading, or with nothing computed yet."""
     return Session([profile], Scene.plain([profile.trace]), whole=False)

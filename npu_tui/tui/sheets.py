@@ -54,7 +54,7 @@ class Drawn:
 
 
 class Modal(SeenScreen[ScreenResultType], ModalScreen[ScreenResultType]):
-    """A screen that closes once, however often it is told to before it is gone."""
+    """A screen that closes once, however often it is asked to before it is gone."""
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """The widgets got their styles when they came."""
@@ -93,7 +93,7 @@ class Sheet(Modal[None]):
 
 Focus = Literal["lanes", "table", "panel", "job", "job_table", "picker"]
 Task = str
-"""What somebody wants to do: a group of commands, or what belongs to none; its heading is ``help.task.<task>``."""
+"""What a user may be looking for: a group of commands, or what belongs to none; its heading is ``help.task.<task>``."""
 
 _ORDER: dict[Where, tuple[Task, ...]] = {
     "lanes": (
@@ -109,7 +109,7 @@ _FIRST: dict[Focus, tuple[Task, ...]] = {
 """The tasks that come before the others where a table or a text of the panel has the focus."""
 # The screens that are not the lanes.
 _SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
-# The task of a command of a screen whose own the help of the screen does not have.
+# The task of a command of a screen where the help of that screen lacks its own.
 _RESTS: dict[Where, Task] = {"lanes": "program", "job": "job", "picker": "list"}
 _WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
 TWO_COLUMNS = 96

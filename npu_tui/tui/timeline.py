@@ -174,7 +174,7 @@ class Timeline(Drawing):
             return
         self._pending = False
         self.beside()
-        if self.app.is_headless:  # nobody sees it before its rows are asked for
+        if self.app.is_headless:  # it is not seen before its rows are asked for
             self._stale = True
             self.refresh()
         elif rows := self._paint():

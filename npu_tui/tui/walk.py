@@ -39,7 +39,7 @@ def event_beside(profile: Profile, item: int) -> int | None:
 
 
 class TraceWalk:
-    """Moves through the session of ``desk``. A move returns what to tell the user, or None where it is shown.
+    """Moves through the session of ``desk``. A move returns the message for the user, or None where it is shown.
 
     ``direction`` is 1 for the next and -1 for the previous one. ``contents`` follows to the tab that a move is about;
     ``finder`` has the hits.
@@ -164,7 +164,7 @@ class TraceWalk:
             return say("bubble.last" if direction > 0 else "bubble.first")
         if len(items):
             self._go(Selected(index, int(items[at])))
-        else:  # a trace without Free slices: Details tell of the cursor
+        else:  # a trace without Free slices: Details show the cursor
             self._explorer.clear_range()
             self._explorer.state.selection = None
             self._explorer.go_to(self._scene.to_scene(index, int(starts[at])))
@@ -347,7 +347,7 @@ class TraceWalk:
         return None if self._explorer.fit(ends) else say("fit.none")
 
     def step(self, direction: int) -> str:
-        """Show the next step in ``direction`` (1 or -1); returns what to tell the user."""
+        """Show the next step in ``direction`` (1 or -1); returns the message for the user."""
         steps = self._scene.steps()
         if not steps:
             return say("step.none")
@@ -406,7 +406,7 @@ class TraceWalk:
         return self._range()
 
     def mark_gap(self) -> str | None:
-        """Let the gap before the selected slice be the range; again: the one behind it; with none, the bubble here."""
+        """Let the gap before the selected slice be the range; again: the one after it; with none, the bubble here."""
         bubble = self._bubble_here()
         if bubble is not None:
             self._explorer.set_range(*bubble)

@@ -56,7 +56,7 @@ _PERCENT = "cube_utilization_percent"
 
 
 def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
-    """Type, core, tensors, wait, busy pipes and bandwidth of the kernel that is slice ``item``; none if it is none."""
+    """Type, core, tensors, wait, busy pipes and bandwidth of the kernel that is slice ``item``; none for others."""
     found = np.flatnonzero(table.item == item)
     if not len(found):
         return []
@@ -87,7 +87,7 @@ def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
 
 
 def _labelled_texts(facts: Iterable[tuple[str, str]]) -> Text:
-    """Texts behind their labels."""
+    """Texts after their labels."""
     line = Text()
     for label, text in facts:
         line.append(f"{label} " if label else "", style="dim").append(f"{printable(text)}   ")
@@ -337,7 +337,7 @@ def pass_lines(trace: Trace, item: int) -> Iterator[Text]:
 
 
 def pass_times(trace: Trace, hosts: Sequence[int]) -> str:
-    """The time of the operations ``hosts`` on the host and that of what they launched, where links tell."""
+    """The time of the operations ``hosts`` on the host and that of what they launched, where there are links."""
     kernels = [items for host in hosts if (items := launched_in(trace, host)) is not None]
     host = duration_text(_total_length(trace, np.array(hosts)))
     if not kernels:

@@ -263,7 +263,7 @@ def verdict(found: Idles, at: int) -> str:
 
 
 def labelled(label: str, words: str) -> Text:
-    """``words`` behind a dim ``label``; they go on in the next line where they are long."""
+    """``words`` after a dim ``label``; they go on in the next line where they are long."""
     return Text.assemble((f"{label} ", "dim"), words, overflow="fold")
 
 

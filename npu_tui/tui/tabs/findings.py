@@ -29,7 +29,7 @@ _LONGEST_NAME = 40
 def findings(now: Context) -> Content:
     """The findings, those above info first; without one what the device does with its time.
 
-    Enter goes to the evidence of a finding, Space tells all about it.
+    Enter goes to the evidence of a finding, Space shows all about it.
     """
     known = now.findings
     if known is None:
@@ -102,7 +102,7 @@ def _gain_text(after: int, gain: str) -> str:
 def changes(now: Context) -> Content:
     """The changes, the largest first, what none of them explains, and the sum.
 
-    Enter shows the place of a change on both sides, Space tells all about it.
+    Enter shows the place of a change on both sides, Space shows all about it.
     """
     picture = now.session.picture
     if picture is None:

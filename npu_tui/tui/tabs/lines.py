@@ -163,7 +163,7 @@ class LinesTab(Tab):
             return memory_depends_on(now)
         if self.view == _SQL:
             return now.trace, self._stopped
-        has_path = now.trace in now.session.paths  # whose lines may be those whose source is here
+        has_path = now.trace in now.session.paths  # its lines may be the ones with source here
         return now.trace, now.marked, self.view, given_folders(), has_path
 
     @property
@@ -359,7 +359,7 @@ def _declared(table: DataTable, now: Context) -> Content:
 
 
 DECLARED = {table.id: table for table in declared_tables("npu_tui.profile") if table.tab}
-"""Tables that need no view of their own, by what they are called behind ``:``."""
+"""Tables that need no view of their own, by their names after ``:``."""
 VIEWS |= {name: of_a_device(partial(_declared, table)) for name, table in DECLARED.items()}
 
 OF_DEVICES = frozenset((*_OF_DEVICES, *DECLARED))

@@ -97,7 +97,7 @@ def _link_row(profile: Profile, marks: LinkClasses, roles: list[Role], index: in
 
 
 def waited_text(devices: Sequence[Dispatch], link: int, latency: int) -> str:
-    """The ``latency`` of a link, ns; of a launch with a class what that is told from, with the raw one after it."""
+    """The ``latency`` of a link, ns; for a launch with a class what that follows from, with the raw one after it."""
     waited, raw = waited_of(devices, link), duration_text(latency)
     return raw if waited is None else say("links.waited", waited=duration_text(waited), raw=raw)
 
@@ -138,11 +138,11 @@ def legend(trace: Trace | None = None) -> list[RenderableType]:
 
 
 _NAMES_SHARE = 0.3  # the share of the width that names take at most
-_FEWEST = 12  # cells from which bars tell anything
+_FEWEST = 12  # cells from which bars show anything
 
 
 class Waterfall:
-    """The stages of ``chain`` below each other on one scale, as wide as there is room for; ``devices`` tell waits."""
+    """The stages of ``chain`` below each other on one scale, as wide as there is room for; ``devices`` give waits."""
 
     def __init__(self, trace: Trace, chain: Chain, devices: list[Dispatch]) -> None:
         self._trace, self._chain = trace, chain

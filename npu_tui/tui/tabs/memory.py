@@ -1,7 +1,7 @@
 """Memory of the device: its curve, and which operations, code lines and components hold it.
 
 At the peak, at the cursor, or to the end: each turn of the tab asks about another moment. Where a memory snapshot was
-opened or lies beside, the last turn tells what grew from step to step.
+opened or lies beside, the last turn shows what grew from step to step.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _held_then(now: Context, view: str, again: str, beside: SnapshotBeside | Non
         "released": lambda row, value: when(row, value, "memory.never"),
     }
     lines = [_peaks(held, at), GAP.join([alive, lead])]
-    # A low panel shows the first line alone: it says what the rows are of.
+    # A low panel shows the first line alone: it says what the rows show.
     note = "\n".join(lines if moment == "peak" else lines[::-1])
     if beside is not None and time is not None and beside.device.has_segments:
         note += _free(beside, time)
@@ -255,7 +255,7 @@ def curve_picture(
 ) -> Text:
     """The first of the ``named`` curves as bars, the second shaded behind it, over their time up to ``end`` ns.
 
-    Each column shows the most of its time; below, ``time`` is marked, and where steps begin, the ``marks``.
+    Each column shows the maximum of its time; below, ``time`` is marked, and the starts of steps, the ``marks``.
     """
     curves = [curve for _, curve in named]
     begin = min(int(curve.time[0]) for curve in curves)

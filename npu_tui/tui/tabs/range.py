@@ -1,4 +1,4 @@
-"""The Range tab: what happens between two times, by layer and name or operator type; whose the critical path is."""
+"""The Range tab: what happens between two times, by layer and name or operator type; owners of the critical path."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def path_in(session: Session, index: int, row: ScreenRow | None) -> ShownPath | 
 
 
 def why_no_path(session: Session, index: int) -> str:
-    """Why no critical path of trace number ``index`` is told."""
+    """Why no critical path of trace number ``index`` is known."""
     if not session.whole:
         return say("loading.path")
     if index not in session.paths:
@@ -208,7 +208,7 @@ def why_no_path(session: Session, index: int) -> str:
 
 
 def path_lines(now: Context, index: int, item: int) -> list[RenderableType]:
-    """Whose slice ``item`` of a trace is on the critical path, and what came before and after; none elsewhere."""
+    """The owner of slice ``item`` of a trace on the critical path, and what came before and after; none elsewhere."""
     for path in now.session.paths.get(index, ()):
         if path.lane is None:
             continue

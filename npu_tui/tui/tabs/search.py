@@ -119,7 +119,7 @@ class Finder:
             self._refuse(error)
 
     def words(self, typing: bool = False) -> str:
-        """How many hits there are, or what is wrong; empty without a search. Not of which text while it is in sight."""
+        """How many hits there are, or what is wrong; empty without a search. Without that text while it is in sight."""
         count, text = len(self.hits), self.text
         if self.error or not text:
             return self.error
@@ -139,7 +139,7 @@ class Finder:
         return 0.0 if self.hits is NO_HITS else self.hits.share
 
     def _fields(self) -> str:
-        """Which field may be meant by what is none."""
+        """Which field an unknown one may mean."""
         unknown = unknown_field(self.text)
         if unknown is None:
             return next((say(f"search.hint.{key}") for key, form in _MEANT.items() if form.search(self.text)), "")
@@ -201,7 +201,7 @@ class Finder:
 class Searching:
     """Asks in the prompt of ``desk`` what ``finder`` is to look for, and marks its hits.
 
-    ``told`` is called whenever they have changed, with whether the search has ended after it was entered.
+    ``told`` is called whenever the hits have changed, with whether the search has ended after it was entered.
     """
 
     def __init__(self, desk: Desk, finder: Finder, told: Callable[[bool], None]) -> None:

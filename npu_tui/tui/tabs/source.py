@@ -36,7 +36,7 @@ _HEAT = 4  # cells of the bar that says how hot a line is
 
 
 class _Heat:
-    """What is known of one line: ns on the path of one unit, ns that its launches lose of it, and what tells so."""
+    """What is known of one line: ns on the path of one unit, ns that its launches lose of it, and why."""
 
     def __init__(self, code: CodeLine) -> None:
         self.code = code
@@ -52,7 +52,7 @@ class _Heat:
     def heat(self, tops: tuple[float, float]) -> float:
         """How hot the line is, 0..1: ``tops`` are the largest times of any line.
 
-        Lost time hides behind a late rank, and the path leads past a launch that comes late behind another.
+        Lost time hides behind a late rank, and the path leads past a launch that comes late after another.
         """
         return max(time / top if top else 0.0 for time, top in zip(self.times, tops, strict=True))
 
@@ -81,7 +81,7 @@ def _sums(heats: Iterable[_Heat]) -> tuple[float, float]:
 
 
 def source_table(now: Context) -> TabTable | str:
-    """The code around the lines with a time, the hottest file first; where none is at hand, why, or nothing."""
+    """The code around lines with a time, the hottest file first; without code the reason, or nothing."""
     losses = CODE_LINES.make(now.part)
     if not _is_at_hand(now, losses):
         return ""
@@ -120,7 +120,7 @@ def _is_at_hand(now: Context, losses: TableSheet) -> bool:
 
 
 def _path_of(now: Context) -> ToldPath | None:
-    """The longest of the critical paths, where one is told."""
+    """The longest of the critical paths, where one is known."""
     try:
         told = [path for path in now.part.critical_paths if path.owners is not None]
     except InputError:
@@ -211,7 +211,7 @@ class _Drawn:
         self._add(text, *((0.0, 0.0) if heat is None else heat.times), heat, named)
 
     def _add_others(self, heats: Sequence[_Heat]) -> None:
-        """The lines whose source is not shown, by their place."""
+        """The lines without shown source, by their place."""
         if heats:
             self._add(Text(say("source.elsewhere"), style="bold"), *_sums(heats))
         for heat in heats:
@@ -239,7 +239,7 @@ class _Drawn:
 def _shown_lines(source: Source, line: int) -> set[int]:
     """The lines that are shown around a hot ``line``: a few, and the heading of its function.
 
-    Time in a function as a whole is told of its heading: it is anywhere in what follows.
+    Time in a function as a whole stands at its heading: it is anywhere in what follows.
     """
     first, last = max(line - _AROUND, 1), min(line + _AROUND, len(source.lines))
     heading = next((heading for heading in source.headings if heading.line == line), None)

@@ -155,7 +155,7 @@ def _most_time(index: int, profile: Profile) -> list[TabRow]:
 
 
 def _settings(profile: Profile) -> list[TabRow]:
-    """What the profiler was told, what the program added, and the variables of the job that are set."""
+    """The settings of the profiler, what the program added, and the variables of the job that are set."""
     rows = []
     told = (("setting", profile.setup.settings), ("added", profile.setup.added))
     for section, name, value in ((section, *row) for section, pairs in told for row in sorted(pairs.items())):
@@ -169,7 +169,7 @@ def _settings(profile: Profile) -> list[TabRow]:
 
 
 def _machine(profile: Profile) -> list[TabRow]:
-    """What ran the job, and the versions of what recorded it: what a profile must tell to be compared."""
+    """What ran the job, and the versions of what recorded it: what a profile must say to be compared."""
     companions = profile.companions
     if companions is None:
         return [_summary_row("version", "npu-tui", __version__)]
@@ -225,12 +225,12 @@ def _traffic(profile: Profile) -> list[TabRow]:
 
 
 def _alone(profile: Profile) -> list[TabRow]:
-    """What the subject tells of itself, where nothing lies beside it."""
+    """What the subject says of itself, where nothing lies beside it."""
     return [_summary_row(*fact) for fact in subject_of(profile.trace).summary(profile)]
 
 
 def _file_rows(profile: Profile) -> list[TabRow]:
-    """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it.
+    """Every file that may lie beside a trace: how far it could be read, what it holds, which setting makes it.
 
     The profiler's settings are nothing to what it has not written.
     """

@@ -103,7 +103,7 @@ class Context(Struct, frozen=True, dict=True):
 
 
 class Way(NamedTuple):
-    """A link, the slice at its other end (-1: none there) and an arrow that tells whether it leads there or back."""
+    """A link, the slice at its other end (-1: none there) and an arrow that shows whether it leads there or back."""
 
     link: int
     item: int
@@ -192,7 +192,7 @@ class Tab:
     """A tab of the panel: ``make`` makes its contents, made again only where ``depends_on`` gives something else.
 
     There is one per session. ``count`` gives the number after the name, 0 for none. Contents that are not ``ready``
-    take a while and are made in a thread. ``turn`` counts how often the tab was told to show its next view.
+    take a while and are made in a thread. ``turn`` counts how often the tab was asked for its next view.
     """
 
     def __init__(

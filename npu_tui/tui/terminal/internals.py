@@ -53,7 +53,7 @@ _BROKEN = re.compile(_STRING + rb"|\x1b\[M[\x20-\xff]{0,2}|\x1b\[[-0-?]*[ -/]*|\
 _KEYS = re.compile(rb"\x1b[\[O\]PX^_]?\Z")
 """What a key sends that is the beginning of a sequence too: Esc, and Alt with one of these characters."""
 
-_LONGEST = 32  # no key and no answer that anybody needs has more bytes
+_LONGEST = 32  # no key and no useful answer has more bytes
 
 _SGR_MOUSE = re.compile(r"\x1b\[<(\d+);(-?\d+);(-?\d+)([mM])\Z")
 _STOPS = (b"\x03", b"\x11", b"\x1b[99;5u", b"\x1b[113;5u")
@@ -201,7 +201,7 @@ _RESET = "\x1b[0m"
 _LOOK = re.compile(r"\x1b\[[\d;]+m")
 _ENTER = "\x1b[?1049h"
 
-# What a terminal tells of its size; the system knows it, also of terminals that never tell or that tell tales.
+# What a terminal says of its size; the system knows it, also of terminals that never say it or say it wrongly.
 _ASKED_IN_VAIN = (events.Resize, messages.InBandWindowResize)
 
 
@@ -309,7 +309,7 @@ class SteadyDriver(LinuxDriver):
             self._loop.call_soon_threadsafe(self._take_again)
 
     def _take_again(self) -> None:
-        """Give back what whoever stopped the program has reset already, and take it anew."""
+        """Give back what was reset already when the program was stopped, and take it anew."""
         if not Guard.taken:
             return
         if os.isatty(self.fileno) and os.tcgetpgrp(self.fileno) != os.getpgrp():
@@ -386,11 +386,11 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     """In two columns the bar of a screen would leave no room for what it is needed for, and come and go for ever."""
 
     interrupted = False
-    """Whether Ctrl+C has been read; it may still be behind other keys in the queue."""
+    """Whether Ctrl+C has been read; it may still be queued after other keys."""
 
     @property
     def ends(self) -> bool:
-        """Whether the application is over, or about to be after an error that nobody handled."""
+        """Whether the application is over, or about to be after an unhandled error."""
         return not self.is_running or self._exception is not None
 
     def bind_first(self, bindings: Iterable[Binding]) -> None:
@@ -409,7 +409,7 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
         """The terminal sends bytes that are no UTF-8."""
 
     def last_words(self, error: str) -> tuple[RenderableType | None, int] | None:
-        """What to leave in the terminal after an ``error`` that nobody handled, if anything, and the exit code.
+        """What to leave in the terminal after an unhandled ``error``, if anything, and the exit code.
 
         None for Textual's own pages.
         """
@@ -459,7 +459,7 @@ def is_at_rest(app: App[Any]) -> bool:
 
 
 class SeenScreen(Screen[ScreenResultType]):
-    """A screen that is painted for a terminal only: without one nobody sees it before its strips are asked for."""
+    """A screen that is painted for a terminal only: without one it is not seen before its strips are asked for."""
 
     def _compositor_refresh(self) -> None:
         if self.app.is_headless and self is self.app.screen:
@@ -470,7 +470,7 @@ class SeenScreen(Screen[ScreenResultType]):
 
 
 class PlainTable(DataTable[Text]):
-    """A table of texts of one line, none of which a console is asked to lay out.
+    """A table of texts of one line, which no console has to lay out.
 
     Rows have no labels, and columns stay in the order they came in. Only where it ``has_tall_rows`` a text may have
     several lines.

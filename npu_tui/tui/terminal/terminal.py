@@ -255,7 +255,7 @@ class Guard:
     """Leaves the terminal as it was, whatever ends the body of the ``with``.
 
     SIGINT, SIGTERM, SIGHUP and SIGQUIT end the program with their exit code. Once it draws they call ``stop`` in its
-    event loop; if that is stuck, the process ends all the same. ``taken`` tells whether the program has the alternate
+    event loop; if that is stuck, the process ends all the same. ``taken`` says whether the program has the alternate
     screen and a keyboard mode of its own, which must be given back once, ``pictured`` that a first picture has taken
     the screen alone. ``picture`` is asked, once the program draws, to do so no more; it returns whether it has.
     """
@@ -295,7 +295,7 @@ class Guard:
                 _tell((_LEAVE if Guard.taken else _SHELL if Guard.pictured else "") + _QUIET)
         if self._before is not None:
             with suppress(termios.error):
-                # What the terminal still answers is for nobody.
+                # What the terminal still answers is not read.
                 termios.tcsetattr(0, termios.TCSANOW if self._stop is not None else termios.TCSAFLUSH, self._before)
 
     def _end(self, code: int) -> None:
