@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FAMILIES = (
     "left_out", "dispatch", "waits", "launching", "late_ranks", "communication", "links", "compute", "affinity",
     "odd_steps", "outliers", "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "cores",
-    "needless", "bandwidth", "transfers", "memory", "config",
+    "needless", "moves", "bandwidth", "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""
 

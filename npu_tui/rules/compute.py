@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 from msgspec.structs import replace
@@ -33,26 +32,19 @@ from npu_tui.rules.rule import (
     advise,
     line_of,
     lines_of,
-    most_common,
     ranked,
     sentences,
     severity_of,
     timed,
 )
 from npu_tui.rules.sequences import CHAIN_FROM, ELEMENTWISE
-from npu_tui.trace.arrays import F64, I64, Bools, BySlice, summed
+from npu_tui.trace.arrays import F64, I64, Bools, summed
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
 
-_COPYING = frozenset(
-    f"aten::{name}" for name in ("contiguous", "clone", "copy_", "to", "_to_copy", "reshape", "permute", "transpose")
-)
-"""Operations of the framework inside which others copy."""
 LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
-_IDLE_KINDS = ("copy", "layout")
-"""Kinds of operators that compute nothing, below."""
 
 UTILIZATION_FINE = Threshold("utilization_fine", 0.8)
 UTILIZATION_POOR = Threshold("utilization_poor", 0.5)
@@ -132,20 +124,14 @@ def op_share(facts: Facts) -> Draft | None:
     total = sum(times.values())
     if not total or len(facts.kernels) < limits[LINKS_FEWEST]:
         return None
-    # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong. What
-    # only moves data computes nothing: it is judged by what a step takes for it.
-    kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
-        ("copy", limits[SEVERITY_MEDIUM], lambda name: bool(MOVES.search(name))),
-        ("layout", limits[SEVERITY_MEDIUM], lambda name: bool(LAYOUT.search(name))),
-        ("softmax", limits[SHARE_SOFTMAX], lambda name: bool(SOFTMAX.search(name))),
-        ("cube", limits[SHARE_CUBE], lambda name: bool(CUBE.search(name))),
+    # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
+    kinds: tuple[tuple[str, float, re.Pattern[str]], ...] = (
+        ("softmax", limits[SHARE_SOFTMAX], SOFTMAX),
+        ("cube", limits[SHARE_CUBE], CUBE),
     )
-    of_kind = [(kind, most, [name for name in times if belongs(name)]) for kind, most, belongs in kinds]
+    of_kind = [(kind, most, [name for name in times if belongs.search(name)]) for kind, most, belongs in kinds]
     shares = [(kind, sum(times[name] for name in types) / total, most, types) for kind, most, types in of_kind]
-    held = {
-        kind: _share_without(facts, _kernels_of(facts, set(types))) for kind, _, types in of_kind if kind in _IDLE_KINDS
-    }
-    exceeding = [row for row in shares if (held[row[0]] if row[0] in _IDLE_KINDS else row[1]) > row[2]]
+    exceeding = [row for row in shares if row[1] > row[2]]
     if not exceeding:
         return None
     lines = [
@@ -156,29 +142,17 @@ def op_share(facts: Facts) -> Draft | None:
         )
         for kind, share, _, types in exceeding
     ]  # fmt: skip
-    moved = {name for kind, _, _, types in exceeding if kind in _IDLE_KINDS for name in types}
     first, share, most, types = exceeding[0]
     items = _kernels_of(facts, set(types))
     return Draft(
-        "info" if first == "cube" else severity_of(limits, held[first]) if first in _IDLE_KINDS else "medium",
+        "info" if first == "cube" else "medium",
         message("finding.share.title", kind=message(f"finding.share.{first}"), share=share),
-        sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
+        sentences(*lines),
         facts.longest(items, lambda item: message("finding.dominant.place"), 5),
         advise(*(f"share.{kind}" for kind, *_ in exceeding)),
         weight=(share - most) * total,
         shown=facts.span_of(items),
-        confidence="medium",
-        removes=facts.span_of(items) if first in _IDLE_KINDS else None,  # at best none of them is needed
-        change=Change(tasks=(TaskCut(items),)) if first in _IDLE_KINDS else None,
     )
-
-
-def _share_without(facts: Facts, items: I64) -> float:
-    """The part of the judged time that goes with the kernels ``items`` (n,); without a replay, all that they take."""
-    taken = length_of(facts.span_of(items))
-    if facts.share(taken) < facts.limits[SEVERITY_MEDIUM] or facts.replay is None:
-        return facts.share(taken)
-    return facts.share(facts.replay.gain(facts.judged(Change(tasks=(TaskCut(items),)))))
 
 
 def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
@@ -186,28 +160,6 @@ def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
     chosen = np.array([name in wanted for name in types] + [False])
     items: I64 = facts.kernels[chosen[code]]
     return items
-
-
-def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
-    """Which operations of the framework asked for kernels of the types ``wanted``, and at which lines of code."""
-    trace, hosts = facts.trace, facts.inputs.hosts()
-    operations = operation_of(trace, _kernels_of(facts, wanted))
-    operations = operations[operations >= 0]
-    at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operations)
-    at = at[at >= 0]
-    if not len(at):
-        return []
-    name = trace.slices.name[hosts.item]
-    called = facts.names_where(lambda name: name.startswith("aten::"))[name]
-    while (inside := (hosts.parent[at] >= 0) & ~called[at]).any():
-        at = np.where(inside, hosts.parent[at], at)
-    copying = facts.names_where(_COPYING.__contains__)[name]
-    while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
-        at = np.where(inside, hosts.parent[at], at)
-    names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
-    lines = [line_of(line) for line, _ in ranked(lines_by(facts, operations, np.ones(len(operations))), 3)]
-    parts = [message("finding.share.launched", operations=most_common(names))]
-    return [*parts, message("finding.share.lines", lines=lines)] if lines else parts
 
 
 def lines_by(facts: Facts, operations: I64, weight: F64 | I64) -> Counter[CodeLine]:
@@ -472,13 +424,11 @@ RULES: tuple[Rule, ...] = (
         "OP.SHARE",
         cls="compute",
         check=op_share,
-        thresholds=(SHARE_CUBE, SHARE_SOFTMAX, LINKS_FEWEST, *GRADES),
-        advice=("share.copy", "share.layout", "share.softmax", "share.cube"),
+        thresholds=(SHARE_CUBE, SHARE_SOFTMAX, LINKS_FEWEST),
+        advice=("share.softmax", "share.cube"),
         pages=(pages.ADVISOR,),
         sources=("20-step tuning checklist 2-09 to 2-12",),
         reach="place",
-        replayed=True,
-        words=("contiguous",),
     ),
     Rule(
         "OP.DOMINANT",

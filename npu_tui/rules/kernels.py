@@ -16,6 +16,7 @@ from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import EVEN, NAMED, Threshold
+from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
@@ -126,6 +127,7 @@ def _off_the_ai_cpu(table: KernelTable, slow: I64) -> tuple[Message, ...]:
 
 
 FLOAT_SHARE = Threshold("float_share", 0.5)
+_SINGLE = ("FLOAT", "DT_FLOAT", "FLOAT32")
 _HALF_PACE = 4
 """Times as many products of 16-bit numbers a cycle as of 32-bit ones.
 
@@ -138,13 +140,16 @@ def dtype(facts: Facts) -> Draft | None:
     """Matrix work in 32-bit floating point: all of it, or what lies among work of 16 bits and costs more than that."""
     table = facts.kernel_table
     matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
-    plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in ("FLOAT", "DT_FLOAT", "FLOAT32"))
+    plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in _SINGLE)
     rows, half = np.flatnonzero(plain), np.flatnonzero(matrix & table.dtypes.where(is_half))
     expected, measured = _time_in_16_bits(facts, half, rows)
     saved, note = table.duration[rows] - expected, message("finding.dtype.place")
     # What most of it is known by.
     by_pace = 2 * saved[measured].sum() < saved.sum()
     rows, expected = rows[saved > 0], expected[saved > 0]
+    if by_pace and len(rows):
+        moving = _beside_products(facts, matrix)
+        rows, expected = np.append(rows, moving), np.append(expected, table.duration[moving] / 2)
     draft = (
         cheaper_kernels(facts, rows, expected, "dtype.{}_plain", lambda row: note, advise("mixed_precision"), "medium")
         if by_pace
@@ -154,6 +159,16 @@ def dtype(facts: Facts) -> Draft | None:
     if draft is not None or not cube or wide < facts.limits[FLOAT_SHARE] * cube:
         return draft
     return kernels_of_a_kind(facts, "dtype", plain, share=wide / cube, time=cube)
+
+
+def _beside_products(facts: Facts, matrix: Bools) -> I64:
+    """The kernels of both passes, no small ones, that read the 32-bit results of products: 16 bits are half as much."""
+    table = facts.kernel_table
+    wide = table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in _SINGLE)
+    rows = np.flatnonzero(wide & ~matrix & (table.item >= 0) & (table.duration >= facts.limits[SMALL_KERNEL_US] * 1000))
+    of_pass = phases(facts.trace, table.item[rows])
+    moving: I64 = rows[(of_pass == PHASES.index("forward")) | (of_pass == PHASES.index("backward"))]
+    return moving
 
 
 # The cube multiplies blocks of 16 by 16 elements: what a side has beyond a multiple of that costs as much as one.

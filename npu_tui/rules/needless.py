@@ -1,4 +1,4 @@
-"""What a step computes without need: full sorts, pads, repeated K and V, and a graph walked backward twice.
+"""What a step computes without need: full sorts, pads, repeated K and V, masked scores, a graph walked backward twice.
 
 Shapes show what reads what: a kernel reads a tensor with the sides that another one before it on its stream wrote. A
 second pass backward propagates each loss on its own, and shared layers once for each.
@@ -10,6 +10,7 @@ import math
 import re
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, sides_of_shapes, unquoted
@@ -41,7 +42,7 @@ def sorts(facts: Facts) -> Draft | None:
     sorting, slicing = _is(table, _SORT), _is(table, _SLICE)
     if best is None or not sorting.any():
         return None
-    following, rows, expected = _next_on_stream(table), list[int](), list[float]()
+    following, rows, expected = next_on_stream(table), list[int](), list[float]()
     for row in np.flatnonzero(sorting).tolist():
         sides, taken, at = _sides(table.outputs, row), list[int](), int(following[row])
         while at >= 0 and slicing[at] and _sides(table.shapes, at) == sides:
@@ -61,7 +62,7 @@ def sorts(facts: Facts) -> Draft | None:
 def pads(facts: Facts) -> Draft | None:
     """Tensors padded for a convolution, or a pool, that pads itself; and the slices of the pass backward."""
     table = facts.kernel_table
-    padding, following = _is(table, _PAD), _next_on_stream(table)
+    padding, following = _is(table, _PAD), next_on_stream(table)
     readers = table.type.where(lambda kind: _PADS_ITSELF.search(kind) is not None)
     pairs = set[tuple[tuple[int, ...], tuple[int, ...]]]()
     for row in np.flatnonzero(padding & (following >= 0)).tolist():
@@ -91,7 +92,7 @@ def repeats(facts: Facts) -> Draft | None:
         pairs.update([made] if repeating[row] else [])
     whole = {made for _, made in pairs}
     found = repeating | _undone(table, _SUM, pairs)
-    following = _next_on_stream(table)
+    following = next_on_stream(table)
     beside = np.zeros(len(table), np.bool_)
     known = following >= 0
     beside[known] |= found[following[known]]
@@ -99,6 +100,36 @@ def repeats(facts: Facts) -> Draft | None:
     copies = _is(table, _COPY) & beside & table.shapes.where(lambda text: _sides_in(text) in whole)
     rows, note = np.flatnonzero(found | copies), message("finding.repeat.place")
     return cheaper_kernels(facts, rows, np.zeros(len(rows)), "repeat.{}", lambda row: note, advise("grouped_heads"))
+
+
+_COMPRESSED_SIDE = 2048
+"""A side of the compressed mask of fused attention: aclnnFlashAttentionScore, sparse modes 2 and 3."""
+_OF_MASKS = ("BOOL", "UINT8")
+
+
+def masks(facts: Facts) -> Draft | None:
+    """Fused attention that reads a mask of all scores, and so computes all: of a causal one half are not needed.
+
+    What the mask holds is not recorded, so this is a choice of the user.
+    """
+    table = facts.kernel_table
+    fused = np.flatnonzero(table.type.where(lambda kind: _ATTENTION.search(kind) is not None))
+    side = np.array([_side_of_mask(table, row) for row in fused.tolist()], np.int64)
+    rows, side = fused[side > _COMPRESSED_SIDE], side[side > _COMPRESSED_SIDE]
+    note, advice = message("finding.mask.place"), advise("compressed_mask")
+    draft = cheaper_kernels(
+        facts, rows, table.duration[rows] / 2, "mask.{}", lambda row: note, advice, "low", side=int(side.max(initial=0))
+    )  # fmt: skip
+    return draft and replace(draft, severity="low", choice=True, weight=float(table.duration[rows].sum()))
+
+
+def _side_of_mask(table: KernelTable, row: int) -> int:
+    """The side of the square mask that the kernel at ``row`` reads; 0 without one."""
+    kinds = [kind.strip().upper().removeprefix("DT_") for kind in (unquoted(table.dtypes.at(row)) or "").split(";")]
+    for sides, kind in zip(sides_of_shapes(unquoted(table.shapes.at(row))), kinds, strict=False):
+        if kind in _OF_MASKS and len(sides) > 1 and sides[-1] == sides[-2]:
+            return sides[-1]
+    return 0
 
 
 def _undone(table: KernelTable, kind: re.Pattern[str], pairs: set[tuple[tuple[int, ...], tuple[int, ...]]]) -> Bools:
@@ -126,7 +157,7 @@ def _elements(shapes: Coded, row: int) -> int:
     return math.prod(_sides(shapes, row))
 
 
-def _next_on_stream(table: KernelTable) -> I64:
+def next_on_stream(table: KernelTable) -> I64:
     """The row of the kernel that follows each one on its stream, -1 without one; (n,)."""
     stream = table.details.get("stream")
     code = np.zeros(len(table), np.int64) if stream is None else stream.code
@@ -244,6 +275,22 @@ RULES: tuple[Rule, ...] = (
  out = torch_npu.npu_fusion_attention(q, k, v, heads, "BNSD")[0]
 """,
         sources=("affinity operators guide",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.MASK",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=masks,
+        thresholds=GRADES,
+        advice=("compressed_mask",),
+        pages=(pages.FUSED,),
+        change="""\
+-out = torch_npu.npu_fusion_attention(q, k, v, heads, "BSH", atten_mask=causal)[0]
++small = torch.triu(torch.ones(2048, 2048, dtype=torch.bool, device=q.device), diagonal=1)
++out = torch_npu.npu_fusion_attention(q, k, v, heads, "BSH", atten_mask=small, sparse_mode=2)[0]
+""",
+        sources=("aclnnFlashAttentionScore: sparse modes",),
         reach="cause",
     ),
     Rule(

@@ -17,7 +17,7 @@ from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.inputs import common, length_of
 from npu_tui.rules.late_ranks import waits_for_late_ranks
-from npu_tui.rules.model import Finding
+from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import words
 
 _BACKWARD = 4002
@@ -106,8 +106,8 @@ class Training:
         work(self, number)
         self.trace.step(number, begin, self.at - begin)
 
-    def found(self, folder: Path) -> list[Finding]:
-        """The findings that count, the dearest first."""
+    def found(self, folder: Path, least: str = "medium") -> list[Finding]:
+        """The findings that count, the dearest first; with ``least`` also those that do not."""
         profile = self.trace.write(folder)
         with (profile / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, list(self.rows[0]))
@@ -118,7 +118,8 @@ class Training:
             (profile / "ASCEND_PROFILER_OUTPUT" / "communication.json").write_text(json.dumps(steps))
         metadata = {"ENV_VARIABLES": self.settings, "parallel_group_info": {"7": {"global_ranks": self.ranks}}}
         (profile / "profiler_metadata.json").write_text(json.dumps(metadata))
-        return [row for row in profile_at(profile).findings.findings if row.severity not in ("info", "low")]
+        below = SEVERITIES[SEVERITIES.index(least) + 1 :]
+        return [row for row in profile_at(profile).findings.findings if row.severity not in below]
 
 
 def passes(job: Training, number: int, forward: Callable[[Training, str], None] | None = None) -> None:
@@ -514,7 +515,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (looped, "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "Products of one expert after another"),
         (many(0.4), "KERNEL.PRODUCTS", 8 * 8 * 100 * 0.5, "a step makes 8 passes"),
         (indexed, "KERNEL.CORES", 380, "IndexPutV2 runs on 1 core"),
-        (flattened, "OP.SHARE", 400, "Operators that copy, join, split or convert tensors take"),
+        (flattened, "OP.MOVES", 400, "Moving and converting data (ConcatD and TensorMove) takes"),
         (cloned, "OP.NOGRAD", 20 * 100 + 6 * 60, "After the optimizer ema.py:12 in update() updates tensors"),
         (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
         (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast, CrossEntropyLoss and"),

@@ -70,6 +70,32 @@ def cast(job: Training, number: int) -> None:
     passes(job, number, layer)
 
 
+def summed(after: str) -> Work:
+    """Each gradient is converted to 32 bits, and ``after`` it a kernel adds it to a sum."""
+
+    def layer(job: Training, link: str) -> None:
+        if link.startswith("<"):
+            job.run("Cast", 100, "262144", "262144", op="torch::autograd::AccumulateGrad", made="FLOAT", trained=link)
+            job.run(after, 200, "262144;262144", "262144", dtype="FLOAT", op="AddBackward0", trained=link + "1")
+        else:
+            job.run("RmsNorm", 5, op="npu::npu_rms_norm", trained=link)
+            job.run("Adds", 5, op="aten::add", trained=link + "1")
+
+    return lambda job, number: passes(job, number, layer)
+
+
+def attended(mask: str) -> Work:
+    """A fused attention that reads a ``mask``."""
+
+    def layer(job: Training, link: str) -> None:
+        if not link.startswith("<"):
+            read = ";".join(["2,4096,1024"] * 3 + [mask])
+            kinds = ";".join(["FLOAT16"] * 3 + ["BOOL"])
+            job.run("FlashAttentionScore", 300, read, "2,4096,1024", kinds, op="npu::npu_fusion_attention")
+
+    return lambda job, number: passes(job, number, layer)
+
+
 _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
 """How long it takes to read what is sorted as fast as ``Add`` reads and writes, us."""
 
@@ -81,6 +107,13 @@ _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
         (padded("Conv2D"), "OP.PAD", 4 * 200, "pad what a convolution reads"),
         (repeated(16), "OP.REPEAT", 4 * 210, "K and V are repeated for each head of Q"),
         (cast, "OP.FORMAT", 4 * 200, "Conversions and copies (Cast)"),
+        (
+            summed("Add"),
+            "OP.ACCUMULATE",
+            4 * 200,
+            "Gradients are converted to 32 bits and added by kernels of their own",
+        ),
+        (summed("Mul"), "OP.MOVES", 4 * 100, "Moving and converting data (Cast)"),
     ],
 )
 def test_what_its_reader_does_without_is_told_with_its_gain(
@@ -101,3 +134,16 @@ def test_what_is_read_as_it_is_stays_untold(work: Work, tmp_path: Path) -> None:
     for number in range(1, 4):
         job.step(number, work)
     assert not {"OP.SORT", "OP.PAD", "OP.REPEAT"} & {row.id for row in job.found(tmp_path)}
+
+
+@pytest.mark.parametrize(("mask", "told"), [("1,1,4096,4096", True), ("2048,2048", False), ("2,1,1,4096", False)])
+def test_half_of_a_dense_mask_is_told_as_a_choice(mask: str, told: bool, tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, attended(mask))
+    found = [row for row in job.found(tmp_path, "low") if row.id == "OP.MASK"]
+    assert bool(found) == told
+    for row in found:
+        assert row.severity == "low"  # what the mask holds is not known
+        assert "if it is causal" in words(row.title)
+        assert (row.gain_ns or 0) / 1000 == pytest.approx(4 * 150, rel=0.05)

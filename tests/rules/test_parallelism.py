@@ -194,10 +194,10 @@ def test_what_shows_in_every_step_is_not_said_of_the_first_places_only(tmp_path:
     for number in range(7):
         run.step(number, body)
     found = by_id(run.profile(tmp_path).findings)
-    for name in ("OP.DOMINANT", "OP.SHARE", "OP.AFFINITY_KERNEL"):
+    for name in ("OP.DOMINANT", "OP.MOVES", "OP.AFFINITY_KERNEL"):
         if name in found:
             assert found[name].steps == tuple(range(7)), name
-    assert "OP.SHARE" in found
+    assert "OP.MOVES" in found
 
 
 def test_sums_of_tensor_parallelism_come_after_what_is_at_fault() -> None:

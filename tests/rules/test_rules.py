@@ -116,8 +116,8 @@ def test_a_rule_that_asks_for_the_model_of_the_run_says_so() -> None:
             facts = facts_of(job(trouble), setup, replay_of=lambda device, each=each: asking.add(each.id))
             if all(facts.has(needed) for needed in each.inputs):
                 each.check(facts)
-    # ``cloned`` and ``flattened`` of test_cheaper, test_second_backward.
-    elsewhere = {"OP.NOGRAD", "OP.SHARE", "OP.BACKWARD"}
+    # ``cloned`` of test_cheaper, test_second_backward.
+    elsewhere = {"OP.NOGRAD", "OP.BACKWARD"}
     assert asking | elsewhere == {each.id for each in RULES if each.replayed}
     assert not asking & elsewhere
 

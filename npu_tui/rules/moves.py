@@ -1,0 +1,135 @@
+"""Findings about kernels that compute nothing: what copies, joins, splits, repeats, pads or converts tensors.
+
+Told by where the program asks for it. What is known of a special kind of it, such as pads that a convolution makes by
+itself, is nearer to what must be changed and comes first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.kernels import sides_of_shapes, unquoted
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.ranges import PHASES, phases
+from npu_tui.rules import pages
+from npu_tui.rules.compute import LAYOUT
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.kernels import cheaper_kernels
+from npu_tui.rules.needless import next_on_stream
+from npu_tui.rules.rule import GRADES, Draft, Rule, advise, most_common, sentences
+from npu_tui.trace.arrays import I64, BySlice
+from npu_tui.trace.message import Said, message
+
+_COPYING = frozenset(
+    f"aten::{name}" for name in ("contiguous", "clone", "copy_", "to", "_to_copy", "reshape", "permute", "transpose")
+)
+"""Operations of the framework inside which others copy."""
+_MOVING = re.compile(
+    r"(?:concat|pack|unpack|stack|split|(?:strided)?slice|tensormove|transdata|transpose|permute|reshape|viewcopy|"
+    r"asstrided|cast|tile|broadcastto|expand|repeat|mirrorpad|pad(?:d|v\d|$)|gatherelements|scatterelements)",
+    re.IGNORECASE,
+)
+"""How types of kernels begin that compute nothing; lookups of rows, as in an embedding, are none of them."""
+
+
+def moved(facts: Facts) -> Draft | None:
+    """All kernels that only move or convert data: at best a step needs none of them."""
+    table = facts.kernel_table
+    moving = table.type.where(lambda kind: _MOVING.match(kind) is not None)
+    rows = np.flatnonzero(moving)
+    laid_out = table.type.where(lambda kind: LAYOUT.search(kind) is not None)[rows]
+    advice = advise(*["moves"] * bool((~laid_out).any()), *["moves_layout"] * bool(laid_out.any()))
+    part = int(table.duration[rows].sum()) / max(int(table.duration.sum()), 1)
+    note = message("finding.moves.place")
+    draft = cheaper_kernels(
+        facts, rows, np.zeros(len(rows)), "moves.{}", lambda row: note, advice, "medium", part=part
+    )  # fmt: skip
+    if draft is None:
+        return None
+    by = _launched_by(facts, table.item[rows[table.item[rows] >= 0]])
+    return replace(draft, detail=sentences(draft.detail, by), reach="place")
+
+
+def _launched_by(facts: Facts, items: I64) -> Said:
+    """Which operations of the framework asked for the kernels ``items`` (n,)."""
+    trace, hosts = facts.trace, facts.inputs.hosts()
+    operations = operation_of(trace, items)
+    operations = operations[operations >= 0]
+    at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operations)
+    at = at[at >= 0]
+    if not len(at):
+        return ""
+    name = trace.slices.name[hosts.item]
+    called = facts.names_where(lambda name: name.startswith("aten::"))[name]
+    while (inside := (hosts.parent[at] >= 0) & ~called[at]).any():
+        at = np.where(inside, hosts.parent[at], at)
+    copying = facts.names_where(_COPYING.__contains__)[name]
+    while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
+        at = np.where(inside, hosts.parent[at], at)
+    names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
+    return message("finding.moves.launched", operations=most_common(names))
+
+
+_FUSED_PART = 1 / 3
+"""What adding a gradient of 16 bits to one of 32 takes inside the product that makes it.
+
+It reads and writes the sum (8 bytes a number) and does not write the 16 bits (2); a cast and an addition of their own
+move 6 and 12.
+"""
+
+
+def accumulated(facts: Facts) -> Draft | None:
+    """Gradients that one kernel converts to 32 bits and the next one adds to a sum, where a product could do both."""
+    table, following = facts.kernel_table, next_on_stream(facts.kernel_table)
+    kinds = table.details.get("output_types")
+    wide = np.zeros(len(table), np.bool_) if kinds is None else kinds.where(lambda text: _FLOAT in text)
+    casts = np.flatnonzero(table.type.where("Cast".__eq__) & wide & (table.item >= 0) & (following >= 0))
+    casts = casts[phases(facts.trace, table.item[casts]) == PHASES.index("backward")]
+    adds = table.type.where("Add".__eq__) & table.dtypes.where(lambda text: text.split(";")[0].strip('" ') == _FLOAT)
+    sums = following[casts]
+    same = np.array([_size(table.outputs.at(row)) for row in casts]) == [_size(table.shapes.at(row)) for row in sums]
+    told = adds[sums] & same
+    rows = np.concatenate((casts[told], sums[told]))
+    note = message("finding.accumulated.place")
+    expected = _FUSED_PART * table.duration[rows]
+    return cheaper_kernels(
+        facts, rows, expected, "accumulated.{}", lambda row: note, advise("fused_accumulation"), "medium"
+    )
+
+
+_FLOAT = "FLOAT"
+
+
+def _size(shapes: str | None) -> int:
+    return math.prod(sides_of_shapes(unquoted(shapes))[0])
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "OP.ACCUMULATE",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=accumulated,
+        thresholds=GRADES,
+        advice=("fused_accumulation",),
+        pages=(pages.FUSED,),
+        sources=("Megatron-LM: gradient accumulation fusion",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.MOVES",
+        cls="compute",
+        check=moved,
+        thresholds=GRADES,
+        advice=("moves", "moves_layout"),
+        pages=(pages.ADVISOR,),
+        sources=("20-step tuning checklist 2-09 to 2-12",),
+        reach="place",
+        words=("contiguous",),
+    ),
+)
