@@ -161,7 +161,7 @@ def _is_of_roles(by_rank: dict[int | None, list[Source]], survey: Survey) -> boo
     for rank, sources in by_rank.items():
         homes: dict[tuple[str, str], set[Path]] = defaultdict(set)
         for source in sources:
-            place = places.told((source.folder or source.path).absolute())
+            place = places.with_metadata((source.folder or source.path).absolute())
             if not place.role and (rank is None or len(sources) > 1):
                 return False
             homes[place.role, place.step].add(home_of(source).parent)

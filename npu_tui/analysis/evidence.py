@@ -54,7 +54,7 @@ _FILES = ("companion.cut_off", "companion.cut_short", "companion.unreadable", "c
 _PHASES = frozenset("NODSTpFcVva()=,n")
 
 
-def half_told(found: ServiceTimeline) -> int:
+def half_recorded(found: ServiceTimeline) -> int:
     """Requests of a service that one table lacks though another one has them, as where its last rows were not written.
 
     One has ended with tokens, but no batches of all of them; or it was in batches, yet not in the first or the last of

@@ -371,7 +371,7 @@ def _alike(one: I64, other: I64) -> int:
 
 
 _WORK = (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION)
-_LATE = 2**62
+_LATE = 2**62  # ns, after any time
 
 
 def engine_calls(trace: Trace, items: I64) -> list[EngineName]:

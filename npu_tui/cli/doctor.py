@@ -39,8 +39,8 @@ _TRANSLATED = frozenset(
     }
 )
 """Names that are words; the others are names of things."""
-_ROOM_LEAST = 1 << 30
-_ESCAPE_MOST_MS = 100
+_ROOM_LEAST = 1 << 30  # bytes: less than a large trace unpacks to
+_ESCAPE_MOST_MS = 100  # a user feels a longer wait after Esc
 _TMUX_SECONDS = 2.0
 
 

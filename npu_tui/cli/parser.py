@@ -74,7 +74,7 @@ _VALUED = ("--config", "--theme", "--glyphs", "--source", "--lang")
 _MAX_STEP = "--max-step"
 _KIND = re.compile(r"[^\s:]+:(p\d+|max)")
 
-_ALIKE = 0.7
+_ALIKE = 0.7  # of difflib: one letter of a short command may be wrong
 
 
 class Given(NamedTuple):

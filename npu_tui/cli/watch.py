@@ -250,7 +250,7 @@ def _role_and_rank(source: Source) -> tuple[str, int | None]:
     """The role, where there is one, and the rank of the profile ``source``."""
     from npu_tui.load.roles import RolePlaces
 
-    return RolePlaces().told(source.folder or source.path.parent).role, source.rank
+    return RolePlaces().with_metadata(source.folder or source.path.parent).role, source.rank
 
 
 def _path_below(folder: Path, path: Path) -> Path:

@@ -42,7 +42,7 @@ from npu_tui.compare.operations import (
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.load.errors import InputError
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.told_path import owner_name, run_path, short_call
+from npu_tui.rules.judged_path import owner_name, run_path, short_call
 from npu_tui.trace.arrays import F64, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.kineto import is_kineto

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.service_cost import fitted, work_of
+from npu_tui.analysis.limits import EVEN
+from npu_tui.analysis.service_cost import FEWEST, fitted, work_of
 from npu_tui.analysis.service_timeline import Metric
 from npu_tui.analysis.statistics import Verdict
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
@@ -18,9 +19,7 @@ ALIKE = 0.1
 """How far rates and mean lengths of requests may be apart where loads are alike."""
 LOAD = {"rate": "requests_per_s", "prompt": "prompt_tokens", "answer": "output_tokens"}
 """What is held against it, and which field of a load it is."""
-_NOISE = 0.02
-_RESAMPLED = 200
-_FEWEST = 30
+_RESAMPLED = 200  # draws: five of them lie beyond each end of a range of 95 %
 PERCENTILES = 50, 90, 99
 
 
@@ -125,7 +124,7 @@ def _change(share: int, base: F64, new: F64) -> tuple[float, float, float, float
     ]
     low, high = np.percentile(drawn[1] - drawn[0], (2.5, 97.5)).tolist()
     before, after = float(np.percentile(base, share)), float(np.percentile(new, share))
-    small = _NOISE * before
+    small = EVEN * before
     verdict: Verdict = "unsure"
     if low > 0 and after - before > small:
         verdict = "slower"
@@ -141,7 +140,7 @@ def forward_change(base: JudgedService, new: JudgedService) -> float | None:
     sides = []
     for side in (base, new):
         mine = side.found.serving
-        if len(mine) < _FEWEST:
+        if len(mine) < FEWEST:
             return None
         sides.append((work_of(side.found)[mine], side.found.steps.forward[mine]))
     (work, time), (new_work, new_time) = sides

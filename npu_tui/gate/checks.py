@@ -142,7 +142,7 @@ def measure_checks(
     return checks, notes
 
 
-_ROUNDING_SHARE = 1e-9
+_ROUNDING_SHARE = 1e-9  # shares are quotients of whole numbers: this much is rounding
 
 
 def foreign_checks(limits: Collection[Limit], subject: Subject) -> list[GateCheck]:
@@ -245,7 +245,7 @@ def job_notes(job: Job) -> list[str]:
     return [words(message("evidence.no_ranks", count=len(job.missing), ranks=[str(r) for r in job.missing[:_NAMED]]))]
 
 
-_NAMED = 8
+_NAMED = 8  # ranks that a line names
 
 
 def job_checks(job: Job, limits: Collection[Limit], allowed_loss: float = 0.0) -> list[GateCheck]:
@@ -294,7 +294,7 @@ JUDGED = ("step", "computing")
 VERDICTS = ("slower", "unsure")
 """What may fail."""
 
-_ROUNDING = 0.5
+_ROUNDING = 0.5  # ns: a limit in whole ns may be off by half of one
 
 
 def against_checks(

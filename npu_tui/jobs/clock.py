@@ -367,7 +367,7 @@ _WINDOW = 10_000_000_000  # ns over which a clock is taken as constant
 
 _SHORTEST = 100_000_000  # ns that the windows span at least; less shows no drift
 
-_FEW = 4.0
+_FEW = 4.0  # the uncertainty of a median of n sights is 1 + 4 / n times that of many
 
 _ROUNDS = 40  # an end for clocks that never settle
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, MAINLY, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.experts import Balance
-from npu_tui.jobs.finding import LEAST, Held, priced
+from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import LARGE_MB
 from npu_tui.jobs.slowness import Reduction, exposed_transfers
@@ -196,7 +196,7 @@ def explained_by_experts(job: Job) -> frozenset[int]:
     )
 
 
-def swaps_told(loads: Loads, work: Sequence[float] = ()) -> Iterator[Message]:
+def described_swaps(loads: Loads, work: Sequence[float] = ()) -> Iterator[Message]:
     """How uneven ``loads`` are, then which swap gains most; ``work`` is that of the mean rank on each layer, us."""
     args: dict[str, object] = {
         "phase": loads.phase, "rank": loads.ranks[0], "count": len(loads.ranks), "layers": len(loads.tokens),
@@ -238,7 +238,7 @@ def layer_works(job: Job) -> list[float]:
 def expert_findings(job: Job) -> list[Finding]:
     """Experts that get more tokens than others, so that ranks wait for those that hold them."""
     hot = hot_experts(job)
-    if hot is None or not job.length or hot.gain < LEAST * job.length:
+    if hot is None or not job.length or hot.gain < LEAST_SHARE * job.length:
         return []
     steps = max(len(job.steps), 1)
     layers = hot.their if hot.kind == "one" else hot.layers
@@ -263,7 +263,7 @@ def expert_findings(job: Job) -> list[Finding]:
 def padding_findings(job: Job) -> list[Finding]:
     """Experts that compute rows of a capacity which no token fills."""
     padded = padded_experts(job)
-    if padded is None or not job.length or padded.gain < LEAST * job.length:
+    if padded is None or not job.length or padded.gain < LEAST_SHARE * job.length:
         return []
     args = {"rows": padded.rows, "routed": padded.routed, "times": padded.rows / padded.routed}
     codes, ranks = ("job.padded.title", "job.padded.detail"), tuple(each.rank for each in job.ranks if each.experts)
@@ -276,7 +276,7 @@ def swap_findings(job: Job) -> list[Finding]:
     if loads is None or evened(loads) < LITTLE:
         return []
     work = layer_works(job.parts[0])
-    title, *detail = swaps_told(loads, work)
+    title, *detail = described_swaps(loads, work)
     rank, saves = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))], loads.saves(work) if job.length else None
     gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
     severity = "medium" if gain is None else severity_of(None, gain / job.length)

@@ -43,7 +43,7 @@ def advised(id: str) -> str:
     return say(f"finding.advice.{id}") if id in _CLASSES else ""
 
 
-LEAST = 0.01
+LEAST_SHARE = 0.01
 """Share of the job's time from which the cost of a cause is reported."""
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import expert_findings, explained_by_experts, padding_findings, swap_findings
-from npu_tui.jobs.finding import LEAST, Held, noted, priced
+from npu_tui.jobs.finding import LEAST_SHARE, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
@@ -87,7 +87,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     for row in job.sums:
         gain = row.gain or 0
         kind: str = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
-        if not job.length or gain < LEAST * job.length or kind in ("wandering", "host") or row.rank in without:
+        if not job.length or gain < LEAST_SHARE * job.length or kind in ("wandering", "host") or row.rank in without:
             continue
         if row.rank in on_disk and row.rank not in shape:
             # In no step it is slower than chance makes ranks: only a sum worth an alarm is reported.
@@ -121,7 +121,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     always = [
         row
         for row in job.sums
-        if row.own >= LEAST * job.length
+        if row.own >= LEAST_SHARE * job.length
         and row.rank not in without
         and (shape.get(row.rank) == "always" or (row.rank in often and shape.get(row.rank) == "once"))
     ]
@@ -132,7 +132,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     if len(always) > 1:
         together = _gains(job, [[row.rank for row in always]])[0]
         alone = max(row.gain or 0 for row in always)
-        if together - alone >= LEAST * job.length:
+        if together - alone >= LEAST_SHARE * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
             held = _step_time(job)
@@ -239,7 +239,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
     for host in job.hosts:
         ranks = [rank for rank in host.ranks if shape.get(rank) == "host" and rank not in without]
         gain = _gains(job, [ranks])[0] if ranks else 0
-        if not ranks or not job.length or gain < LEAST * job.length:
+        if not ranks or not job.length or gain < LEAST_SHARE * job.length:
             continue
         by = _why(job, ranks, gain)
         args: dict[str, object] = {"host": host.id, "count": len(ranks), "all": len(host.ranks)}
@@ -372,7 +372,7 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     part = np.zeros(len(inside))
     part[inside] = 1 - _stays(job)[blame.rank[inside], step[inside]]
     gain = job.savings.saved([job.savings.reduced_to_median(case, part)])[0]
-    if gain < LEAST * job.length:
+    if gain < LEAST_SHARE * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
     args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _step_time(job).each(gain)}

@@ -28,7 +28,7 @@ SHADES = (0.003, 0.01, 0.03, 0.10)
 """Shares of a step from which a cell has the next darker shade."""
 
 
-def telling_metric(finding: str, ranks: Iterable[int], known: Container[int]) -> Metric:
+def metric_of_finding(finding: str, ranks: Iterable[int], known: Container[int]) -> Metric:
     """The metric that shows what a ``finding`` ("" without one) about ``ranks`` says; ``known`` ranks have files."""
     if finding == "RANK.STAGE":
         return "computing"

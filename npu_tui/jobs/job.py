@@ -17,9 +17,9 @@ from npu_tui.jobs.blame import Blame, before_recorded, blame, excess
 from npu_tui.jobs.clock import RankClock, clocks
 from npu_tui.jobs.columns import I64, Bools
 from npu_tui.jobs.experts import Balance, balance_of
-from npu_tui.jobs.finding import LEAST
+from npu_tui.jobs.finding import LEAST_SHARE
 from npu_tui.jobs.links import Link, judged_links, placed_links
-from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, placed, untold_messages
+from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, messages_without_pair, placed
 from npu_tui.jobs.model import (
     CLUSTER,
     EXPERTS,
@@ -330,7 +330,7 @@ class Job:
     @property
     def messages_apart(self) -> int:
         """How many messages of groups of more than two ranks do not say which two ranks they are between."""
-        return int(np.count_nonzero(untold_messages(self.calls)))
+        return int(np.count_nonzero(messages_without_pair(self.calls)))
 
     @once
     def groups(self) -> list[Group]:
@@ -463,7 +463,7 @@ class Job:
         """Ranks that others wait for by the steps alone, where collectives do not show all who came last."""
         if (len(self.blamed) and not self.missing) or len(self.parts) > 1:
             return []
-        least, peers = LEAST * self.length, [self._peers[profile.rank] for profile in self.ranks]
+        least, peers = LEAST_SHARE * self.length, [self._peers[profile.rank] for profile in self.ranks]
         told = {row.rank for row in self.sums if (row.gain or 0) >= least > 0}
         return [one for one in longest_works(self.ranks, peers) if one.rank not in told and one.gain >= least]
 

@@ -185,7 +185,7 @@ def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
         return table.kind, list(codes)
     kinds = np.array(joined_codes, np.int64)[table.kind]
     is_told = np.ones(len(codes), np.bool_)
-    is_told[kinds[untold_messages(table)]] = False  # with one of them missing, the k-th is not the k-th
+    is_told[kinds[messages_without_pair(table)]] = False  # with one of them missing, the k-th is not the k-th
     pair = np.where(_messages_of_large_groups(table) & is_told[kinds], table.pair, NO_PAIR)
     at = np.flatnonzero(one_way[table.kind] | (pair != NO_PAIR))
     rank, kind = table.rank[at], table.kind[at]
@@ -202,7 +202,7 @@ def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
     return kinds, list(codes)
 
 
-def untold_messages(table: CallTable) -> Bools:
+def messages_without_pair(table: CallTable) -> Bools:
     """Which calls are messages of a group of more than two ranks that do not say which two they are between, (n,)."""
     return np.asarray(_messages_of_large_groups(table) & (table.pair == NO_PAIR))
 

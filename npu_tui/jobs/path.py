@@ -21,7 +21,7 @@ from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only
 from npu_tui.jobs.kept import summaries_in
 from npu_tui.jobs.path_walk import JobWalk, RankWalk, Section, concatenated, rank_of
-from npu_tui.rules.told_path import owner_name, owner_text
+from npu_tui.rules.judged_path import owner_name, owner_text
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import of_trace

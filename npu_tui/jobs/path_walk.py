@@ -34,7 +34,7 @@ from npu_tui.load.load import load
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.told_path import untold
+from npu_tui.rules.judged_path import untold
 from npu_tui.trace.message import Message, message
 
 

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from npu_tui.analysis.limits import EVEN, LITTLE, NOTABLE, PLACES
-from npu_tui.jobs.finding import LEAST, Held, priced
+from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.passes import (
     PipelineRun,
@@ -68,7 +68,7 @@ def _few_batches(job: Job) -> Iterator[Finding]:
     if few.plan.micro * few.plan.chunks >= more or not runs.orders(more):
         return
     gain = total - runs.total(runs.gains(smaller_batches(more)))
-    if gain < LEAST * length:
+    if gain < LEAST_SHARE * length:
         return
     fill = runs.parts[:, PARTS.index("fill")].mean()
     args = {"stages": few.plan.stages, "micro": few.plan.micro, "more": more, "fill": round(fill), "count": runs.count}
@@ -98,7 +98,7 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
     held = Held.of_steps(length, job.steps)
     even, slower = total - runs.total(runs.gains(layers_even)), _has_as_many_kernels(job, ranks)
     gain = gains[stage] if slower else even
-    if gain < LEAST * length:
+    if gain < LEAST_SHARE * length:
         return
     layers, time = runs.runs[0].layers, runs.runs[0].time.astype(np.float64)
     spread = layers_of_even(runs.runs[0].plan, time, layers)
@@ -155,7 +155,7 @@ def _slow_messages(job: Job) -> list[Finding]:
         return [priced("PIPELINE.TRANSFER", codes, ranks_of_pairs(pairs), gain, held, time=longest)]
     for late, usual in runs.late_pairs():
         gain = total - runs.total(runs.gains(pairs_in_time(late, usual)))
-        if gain < LEAST * length:
+        if gain < LEAST_SHARE * length:
             continue
         ranks = ranks_of_pairs(late)
         args = {

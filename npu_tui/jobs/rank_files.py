@@ -33,7 +33,7 @@ from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import STEP_FILE, Companions, communication_links, communication_spans, level_in
 from npu_tui.load.documents import COMMUNICATION, MATRIX, fits, scaled
 from npu_tui.load.find import Source
-from npu_tui.load.roles import RolePlaces, role_of, told_role
+from npu_tui.load.roles import RolePlaces, role_in_metadata, role_of
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.cpu import standstills, together_on_time
 from npu_tui.rules.host_work import work_behind_peers
@@ -179,7 +179,7 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
             pass
     metadata = companions.metadata_document().value
     layout = _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None)
-    return layout, _parallel_groups(metadata), told_role(metadata)
+    return layout, _parallel_groups(metadata), role_in_metadata(metadata)
 
 
 @lru_cache(maxsize=1 << 14)

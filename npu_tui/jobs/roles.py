@@ -20,7 +20,7 @@ from npu_tui.analysis.limits import FAR_LONGER, LITTLE, LONG_NS, MAINLY, NOTABLE
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import I64
-from npu_tui.jobs.finding import LEAST, Held, priced
+from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.model import RankProfile, Stint, step_order
 from npu_tui.jobs.role_steps import generates
 from npu_tui.load.roles import replica_of
@@ -405,7 +405,7 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
     total = roles.length * len(roles.steps)
     waiting = [[idle for idle in tail.idle if 2 * idle >= tail.after] for tail in tails]
     idle = sum(map(sum, waiting))
-    if max(gain, idle / max(len({span.card for span in roles.spans}), 1)) < LEAST * total:
+    if max(gain, idle / max(len({span.card for span in roles.spans}), 1)) < LEAST_SHARE * total:
         return None
     several = len({span.place for span in roles.by_role[role]}) > 1  # then a replica is one, whichever of its ranks
     (who, count), *_ = Counter(_unit(tail.last[0], several) for tail in tails).most_common(1)
@@ -427,7 +427,7 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
     form = "moving" if not is_one else "step" if len(tails) == 1 and steps > 1 else "rank"
     waits = "idle" if args["count"] else "busy"
     why = message("job.tail.generates" if generates(role) else "job.tail.works", **args)
-    codes = f"job.tail.{form}.{waits}", "job.tail.detail" if gain >= LEAST * total else "job.tail.hidden"
+    codes = f"job.tail.{form}.{waits}", "job.tail.detail" if gain >= LEAST_SHARE * total else "job.tail.hidden"
     named = {span.rank for tail in of for span in tail.last if not is_one or _unit(span, several) == who}
     spans = [tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after)]
     of_role = who[0] if is_one else role

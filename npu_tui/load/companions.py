@@ -323,7 +323,7 @@ def _typed_links(steps: dict[str, dict[str, dict[str, dict[str, _JobLink]]]]) ->
 
 
 _CLOCKS = ("start_info", "PROF_*/start_info", "*/start_info", "PROF_*/*/start_info*", "start_info.*")
-_MOST_CLOCKS = 8
+_MOST_CLOCKS = 8  # files that are read
 
 
 @lru_cache(maxsize=1)

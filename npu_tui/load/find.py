@@ -52,8 +52,8 @@ from npu_tui.trace.side_file import open_regular
 
 _WHOLE = 8 << 20  # bytes up to which a file is known by all its content, a larger one by its size, its time and samples
 
-_EDGE = 64 * 1024
-_SAMPLES, _SAMPLE = 64, 4096
+_EDGE = 64 * 1024  # bytes at either end
+_SAMPLES, _SAMPLE = 64, 4096  # places between the ends, and bytes at each
 
 
 def content_of(file: Path, edited: bool = False) -> bytes:

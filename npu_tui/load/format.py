@@ -29,7 +29,7 @@ T = TypeVar("T")
 HEAD = 64 << 10
 """Bytes of the beginning of a file that its format is recognised by: the schema of a database fits in."""
 
-# Heads that are kept: a file is judged by all formats one after the other, and what was ``told`` is kept for good.
+# Heads that are kept: a file is judged by all formats one after the other, and each ``answer`` is kept for good.
 _MOST_HEADS = 64
 
 
@@ -39,7 +39,7 @@ class Survey:
     def __init__(self) -> None:
         self._listed: dict[tuple[int, int], dict[str, bool | None]] = {}
         self._heads: dict[Path, bytes] = {}
-        self._told: dict[tuple[object, Path], object] = {}
+        self._answers: dict[tuple[object, Path], object] = {}
 
     def __eq__(self, other: object) -> bool:
         """Sources are equal whichever survey found them."""
@@ -114,12 +114,12 @@ class Survey:
             head = self._heads[file] = head_of(file, HEAD)
         return head[:count]
 
-    def told(self, ask: Callable[[Path, Survey], T], path: Path) -> T:
+    def answer(self, ask: Callable[[Path, Survey], T], path: Path) -> T:
         """What ``ask`` says of ``path``, asked once."""
         key = ask, path
-        if key not in self._told:
-            self._told[key] = ask(path, self)
-        return cast(T, self._told[key])
+        if key not in self._answers:
+            self._answers[key] = ask(path, self)
+        return cast(T, self._answers[key])
 
 
 Form = Literal["text", "db"]

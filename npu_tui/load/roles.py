@@ -123,7 +123,7 @@ class RolePlaces:
                 break
         return RolePlace(role, step, process)
 
-    def told(self, folder: Path) -> RolePlace:
+    def with_metadata(self, folder: Path) -> RolePlace:
         """Like ``of``, with what the metadata of the profile say."""
         place, above = self.of(folder), folder.parent if folder.name in _PARTS else folder
         return RolePlace(role_of(place, _role_in(above / "profiler_metadata.json")), place.step, place.process)
@@ -145,7 +145,7 @@ def _role_in(metadata: Path) -> str:
     return ""
 
 
-def told_role(metadata: object) -> str:
+def role_in_metadata(metadata: object) -> str:
     """The role that ``profiler_metadata.json`` names, "" where it names none."""
     role = metadata.get("role") if isinstance(metadata, dict) else None
     return role if isinstance(role, str) else ""

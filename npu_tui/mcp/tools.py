@@ -315,7 +315,7 @@ def explain_tool(session: OpenProfiles, call: ToolCall, given: Explain) -> ToolA
 
 def tables_tool(session: OpenProfiles, call: ToolCall, given: Tables) -> ToolAnswer:
     """Tables, or the columns of one."""
-    from npu_tui.query.query import about, columns_told, no_table
+    from npu_tui.query.query import about, described_columns, no_table
 
     tables = session.opened(given.path, call).tables
     if not given.table:
@@ -325,7 +325,7 @@ def tables_tool(session: OpenProfiles, call: ToolCall, given: Tables) -> ToolAns
         raise no_table(given.table, tables)
     columns = [
         {"name": printable(name), "type": kind, "unit": unit, "about": meaning}
-        for name, kind, unit, meaning in columns_told(given.table, tables.columns(given.table))
+        for name, kind, unit, meaning in described_columns(given.table, tables.columns(given.table))
     ]
     return ToolAnswer(
         verdict=[about(given.table)], data={"rows_of_table": tables.rows(given.table), "columns": columns}

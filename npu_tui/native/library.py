@@ -115,7 +115,7 @@ def _flags() -> set[str]:
 
 _TRIM, _MMAP = -1, -3
 """``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of malloc.h."""
-_NEVER, _USUAL = 1 << 30, 32 << 20
+_NEVER, _USUAL = 1 << 30, 32 << 20  # bytes; glibc raises its limit of mmap to the latter by itself
 
 
 @contextmanager

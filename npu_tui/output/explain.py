@@ -28,7 +28,7 @@ from npu_tui.strings import Ours, say
 from npu_tui.subjects import subjects
 from npu_tui.trace.text import printable
 
-_ALIKE = 0.75
+_ALIKE = 0.75  # of difflib: one or two letters of an id may be wrong
 
 _DIFFERENCES: tuple[Kind, ...] = tuple(kind for subject in subjects() for kind in subject.differences())
 _OF_OTHERS = {subject.id: tuple(subject.findings()) for subject in subjects() if subject.id != "profile"}

@@ -241,7 +241,7 @@ def align_film(scene: Scene, when: int) -> list[int]:
     return [*recorded, *(offset + begin - begin_played for offset in played)]
 
 
-def telling_step(scene: Scene, when: int) -> tuple[int, int] | None:
+def step_that_gains(scene: Scene, when: int) -> tuple[int, int] | None:
     """The recorded step that gets shorter the most, where that around ``when`` stays as long; None elsewhere.
 
     A cause that is not in every step is nowhere to be seen in the others.

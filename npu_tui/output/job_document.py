@@ -69,11 +69,11 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
         findings = tuple(job_finding(report, number, row) for number, row in enumerate(report.findings, 1))
         blocks.append(Findings(say("job.findings"), None, findings, frozenset(range(1, len(findings) + 1))))
     if job is not None and pictures:
-        from npu_tui.jobs.heat import telling_metric
+        from npu_tui.jobs.heat import metric_of_finding
 
         first = next((row for row in report.findings[:1] if row.severity != "info"), None)
         known = {profile.rank for profile in job.ranks}
-        blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
+        blocks += job_pictures(job, "own" if first is None else metric_of_finding(first.id, first.ranks, known))
     if report.pipelines:
         blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
     if path is not None and path.owners:

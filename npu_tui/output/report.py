@@ -42,7 +42,7 @@ from npu_tui.profile.trace_tables import distinct_events
 from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import first_of_largest, length_of
-from npu_tui.rules.told_path import ToldPath
+from npu_tui.rules.judged_path import JudgedPath
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
 from npu_tui.trace.kineto import launched_before
@@ -148,7 +148,7 @@ def critical_path_part(part: Profile) -> CriticalPathPart | list[CriticalPathPar
     return parts[0] if len(parts) == 1 else parts
 
 
-def _path_object(part: Profile, told: ToldPath) -> CriticalPathPart:
+def _path_object(part: Profile, told: JudgedPath) -> CriticalPathPart:
     if told.owners is None:
         why = None if told.reason is None else words(told.reason)
         return CriticalPathPart(told=False, reason=why, device=told.device, per=told.unit, count=told.count)

@@ -323,7 +323,7 @@ def experts_at(path: Path, survey: Survey | None = None) -> ExpertsReport | None
 
 def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsReport:
     """All that is said of ``files``; ``work`` is what the mean rank computes for each layer in a step, us."""
-    from npu_tui.jobs.expert_loads import swaps_told  # all of a job, which few reports are about
+    from npu_tui.jobs.expert_loads import described_swaps  # all of a job, which few reports are about
 
     known = loads_of(files)
     said = list(files.problems)
@@ -334,7 +334,10 @@ def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsRep
     ]
     placements = PLACEMENTS.records(files.placements)
     return ExpertsReport(
-        verdict=[*(words(told) for one in known for told in swaps_told(one, work)), *map(_placement_text, placements)],
+        verdict=[
+            *(words(line) for one in known for line in described_swaps(one, work)),
+            *map(_placement_text, placements),
+        ],
         loads=LOADS.records(known, work=work),
         ranks=LOAD_RANKS.records(known),
         layers=LOAD_LAYERS.records(known),

@@ -21,9 +21,9 @@ from npu_tui.output.envelope import PATH, PathSource, Root
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.judged_path import JudgedPath, owner_name, owner_text, owners_called
 from npu_tui.rules.model import Remedy
 from npu_tui.rules.rule import place_in
-from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called
 from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, SaidError, message
@@ -190,7 +190,7 @@ def _matched_count(change: Change) -> int:
     return spans + sum(len(cut.items) for cut in change.tasks) + len(change.waits) + len(change.in_time)
 
 
-def _critical_path_of(profile: Profile, facts: Facts) -> ToldPath:
+def _critical_path_of(profile: Profile, facts: Facts) -> JudgedPath:
     """The critical path of the device of ``facts``."""
     return next(told for told in profile.critical_paths if told.device == facts.part.device)
 

@@ -36,8 +36,8 @@ from npu_tui.profile.table import (
     us,
 )
 from npu_tui.rules.inputs import first_of_largest
+from npu_tui.rules.judged_path import JudgedPath, explained, owner_name, owner_text
 from npu_tui.rules.model import Base, Confidence, Evidence, Finding, FindingClass, Severity
-from npu_tui.rules.told_path import ToldPath, explained, owner_name, owner_text
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message
@@ -203,7 +203,7 @@ OWN: dict[str, Column] = {
 _OF_PATH = {**OWN, **columns("whole", "ns", "time", "on_path"), **columns("real", "ns", "time", "each")}
 
 
-def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
+def critical_path(profile: Profile, paths: Sequence[JudgedPath] | None = None) -> TableSheet:
     """Every stretch of the paths of all devices that have one, or of ``paths``: each begins where the one before ends.
 
     Raises ``InputError`` as ``Profile.critical_paths``.
@@ -252,7 +252,7 @@ def _lane_of_threads(profile: Profile) -> I64:
 
 
 def _stretch_names(
-    profile: Profile, told: Sequence[ToldPath], item: I64, owner: I64, path: I64
+    profile: Profile, told: Sequence[JudgedPath], item: I64, owner: I64, path: I64
 ) -> tuple[list[str], I64]:
     """What each stretch is called: its slice, else its owner."""
     name = np.where(item >= 0, np.append(profile.trace.slices.name, UNKNOWN)[item], UNKNOWN)
@@ -284,7 +284,7 @@ CRITICAL_PATH = table(
 )
 
 
-def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
+def path_owners(profile: Profile, paths: Sequence[JudgedPath] | None = None) -> TableSheet:
     """The owners of the paths of all devices, or of ``paths``: of each path the one with the most time first.
 
     Raises ``InputError`` as ``Profile.critical_paths``.
@@ -330,7 +330,7 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Ta
     )
 
 
-def _longest_stretches(told: ToldPath, number: int) -> list[Span]:
+def _longest_stretches(told: JudgedPath, number: int) -> list[Span]:
     """The longest stretches of an owner, each on the clock of the lane that it is on."""
     assert told.owners is not None
     path = told.owners.path

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from npu_tui.profile.snapshot_memory import SnapshotBeside
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
+    from npu_tui.rules.judged_path import JudgedPath
     from npu_tui.rules.model import Findings, SubjectVerdict
-    from npu_tui.rules.told_path import ToldPath
 
 _WORTH_A_THREAD = 200_000
 _LARGE = 2_000_000
@@ -503,11 +503,11 @@ class Profile(Parted):
         return found if self.source is None or not self.source.files else with_what_is_missing(found, self.source)
 
     @once
-    def critical_paths(self) -> list[ToldPath]:
+    def critical_paths(self) -> list[JudgedPath]:
         """The critical path of every device that did anything, in the selection; raises as ``collectives``."""
-        from npu_tui.rules.told_path import told_path
+        from npu_tui.rules.judged_path import judged_path
 
-        return [] if self.clock_jump else [told_path(facts) for facts in self._judged]
+        return [] if self.clock_jump else [judged_path(facts) for facts in self._judged]
 
     def compute_ahead(self) -> None:
         """Start what the findings wait for longest in a thread of its own, where the trace is large enough.

@@ -41,8 +41,8 @@ from npu_tui.profile.file_tables import port_samples
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.judged_path import JudgedPath, owner_name, owner_text, short_call
 from npu_tui.rules.model import Finding
-from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, short_call
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.classes import OpClass
@@ -346,7 +346,7 @@ _OF_HOST = ("python", "cann")
 class ShownPath(Struct, eq=False):
     """A critical path with its ``lane``, None where it is not known; ``longest`` has the stretches by length."""
 
-    told: ToldPath
+    told: JudgedPath
     lane: PathLane | None = None
     longest: I64 = np.zeros(0, np.int64)
 
@@ -409,11 +409,11 @@ def played_path(profile: Profile, facts: Facts, replay: Replay, change: Change, 
     path = critical_path(replay, change)
     found = owners(replay, profile.types_of, path, facts.judged, change)
     path = replace(found.path, item=place[found.path.item])
-    told = ToldPath(facts.part.device, facts.unit_name, facts.count, replay.model.floor, replace(found, path=path))
+    told = JudgedPath(facts.part.device, facts.unit_name, facts.count, replay.model.floor, replace(found, path=path))
     return _shown_path(played, told, replay.model.tids)
 
 
-def _shown_path(trace: Trace, told: ToldPath, tids: I64) -> ShownPath:
+def _shown_path(trace: Trace, told: JudgedPath, tids: I64) -> ShownPath:
     found = told.owners
     if found is None or not len(found.path):
         return ShownPath(told)

@@ -357,7 +357,7 @@ class ProfileTables:
             return []
         places = RolePlaces()
         folders = [None if profile.source is None else profile.source.folder for profile in self.profiles]
-        roles = ["" if folder is None else places.told(folder.absolute()).role for folder in folders]
+        roles = ["" if folder is None else places.with_metadata(folder.absolute()).role for folder in folders]
         return roles if len(set(roles)) > 1 else []
 
 

@@ -180,7 +180,7 @@ def about(table: str) -> str:
     return say(f"tables.{table}")
 
 
-def columns_told(name: str, kinds: Mapping[str, Kind]) -> list[tuple[str, str, str, str]]:
+def described_columns(name: str, kinds: Mapping[str, Kind]) -> list[tuple[str, str, str, str]]:
     """The columns ``kinds`` of the table ``name``: what they are called, their types, units and what they mean."""
     known = {column.id: column for column in TABLES[name].sql}
     rows = []
@@ -193,7 +193,7 @@ def columns_told(name: str, kinds: Mapping[str, Kind]) -> list[tuple[str, str, s
 
 def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
     """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
-    rows = columns_told(name, kinds)
+    rows = described_columns(name, kinds)
     widths = [max(cell_count(row[k]) for row in rows) for k in range(3)]
     lines = [f"{name}: {about(name)}", ""]
     for row in rows:

@@ -22,6 +22,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import called
 from npu_tui.rules.inputs import NOTHING, Span, common, largest, length_of, without
+from npu_tui.rules.judged_path import lines_under, path_owners
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -34,7 +35,6 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import lines_under, path_owners
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message

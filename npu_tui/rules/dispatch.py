@@ -30,6 +30,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, common, first_of_largest, largest, length_of, together, without
+from npu_tui.rules.judged_path import blocked, task_gaps
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -44,7 +45,6 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import blocked, task_gaps
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message

@@ -59,6 +59,7 @@ from npu_tui.rules.inputs import (
     together,
     without,
 )
+from npu_tui.rules.judged_path import owner_text, path_owners, short_call
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -75,7 +76,6 @@ from npu_tui.rules.rule import (
     sentences,
     severity_of,
 )
-from npu_tui.rules.told_path import owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import FRAME, phase_of
 from npu_tui.trace.intervals import covered_within, touches, union

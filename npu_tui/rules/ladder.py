@@ -20,10 +20,10 @@ from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.config import still_to_do
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, common, length_of, together, without
+from npu_tui.rules.judged_path import launching_gains, lines_under
 from npu_tui.rules.left_out import UNENDED
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
-from npu_tui.rules.told_path import launching_gains, lines_under
 from npu_tui.strings import words
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message

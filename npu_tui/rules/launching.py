@@ -29,6 +29,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.config import COSTLY
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, common, inside, length_of, together
+from npu_tui.rules.judged_path import path_owners
 from npu_tui.rules.rule import (
     GRADES,
     SEVERITY_HIGH,
@@ -40,7 +41,6 @@ from npu_tui.rules.rule import (
     most_common,
     priced,
 )
-from npu_tui.rules.told_path import path_owners
 from npu_tui.rules.waits import queued
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union

@@ -24,9 +24,9 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import common, inside, length_of
+from npu_tui.rules.judged_path import owner_text
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, runs_of
-from npu_tui.rules.told_path import owner_text
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.message import Message, Said, message

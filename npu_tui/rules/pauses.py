@@ -34,6 +34,7 @@ from npu_tui.rules.host_work import (
     works_behind_peers,
 )
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, common, largest, length_of, together, without
+from npu_tui.rules.judged_path import launching_gains, short_call
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -48,7 +49,6 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import launching_gains, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import FRAME, is_of_program
 from npu_tui.trace.intervals import covered_within, parted, touches, union

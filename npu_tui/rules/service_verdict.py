@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.evidence import half_told
+from npu_tui.analysis.evidence import half_recorded
 from npu_tui.analysis.limits import A_PART, FEWEST_OF_P99, HALF, LITTLE, Thresholds
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_steps import Cycle, forward_passes, handed_over
@@ -89,7 +89,7 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
         [why for id_, why in not_checked if id_ in ("requests", "ttft")], bool(verdict),
     )  # fmt: skip
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
-    half, every = half_told(found), len(found.latencies.start)
+    half, every = half_recorded(found), len(found.latencies.start)
     warnings = [message("odd.half_told", count=half, all=every, share=half / every)] if half else []
     if handed := handed_over(service, found.steps):
         warnings.append(message("service.handed_over", count=handed, all=len(found.steps)))

@@ -38,6 +38,7 @@ from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import change_of, is_frame, span_of, works
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
+from npu_tui.rules.judged_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.rules.pauses import reads_back
 from npu_tui.rules.rule import (
     GRADES,
@@ -53,7 +54,6 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import is_of_program
 from npu_tui.trace.intervals import union

@@ -188,7 +188,7 @@ _NAME = "MEMCPY"
 _SIZES = ("data size(Byte)", "size(B)")
 _WAYS = ("memcpy direction", "operation")
 """Older and newest names of the args."""
-_MOST = 1 << 50
+_MOST = 1 << 50  # bytes: no copy is a petabyte
 
 
 def copy_marks(trace: Trace) -> tuple[Bools, Bools]:

@@ -29,7 +29,7 @@ from npu_tui.output.film import (
     hidden_step,
     job_film,
     no_moments,
-    telling_step,
+    step_that_gains,
 )
 from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif, pair_of
 from npu_tui.rules.model import Finding, Findings
@@ -125,7 +125,7 @@ class Films:
             return None
         before = self._recorded = self._recorded or session
         made = film_session(before, 0 if session.film is not None else answer.trace, answer.film)
-        step = telling_step(made.scene, cursor) if session.film is None else None
+        step = step_that_gains(made.scene, cursor) if session.film is None else None
         made.scene.set_offsets(align_film(made.scene, cursor if step is None else step[0]))
         self._show(made)
         if step is not None:

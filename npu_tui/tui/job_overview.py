@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.findings import job_findings
-from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
+from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, metric_of_finding
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import is_kept
 from npu_tui.jobs.opening import Progress, open_job, open_steps, reads_traces
@@ -106,7 +106,7 @@ class Overview:
         self.roles = RoleWalk(examined.job.roles)
         self._place = ""
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
-        self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
+        self.metric: Metric = "own" if first is None else metric_of_finding(first.id, first.ranks, examined.rows)
         if examined.compared is not None:
             self.metric = "change"
         self.chosen = False

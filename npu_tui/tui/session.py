@@ -122,7 +122,7 @@ NO_HITS = make_hits("", Scene([], []), [])
 
 _LONG = 500_000  # so many slices take longer to look at for the first time than a frame
 
-_UNSEEN = (160, 60)
+_UNSEEN = (160, 60)  # columns and rows of a large terminal
 
 
 _AXIS = EventAxis(

@@ -65,7 +65,7 @@ class Drawing(Widget, can_focus=True):
 
 
 FRAME_SECONDS = 1 / 60
-_AT_ONCE = 0.001
+_AT_ONCE = 0.001  # s: a shorter rest is not waited for
 _CLICK_COLUMNS = 1
 _WHEEL_ROWS = 3
 _WHEEL_ZOOM = 1.25

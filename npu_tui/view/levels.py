@@ -73,7 +73,7 @@ class Cover:
         return until[1] - until[0]
 
 
-_BLOCK = 16
+_BLOCK = 16  # values: a window of them at either end of a range leaves whole blocks between
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -8,7 +8,7 @@ import pytest
 import service_folders
 from damaged_services import CAUSES, attack, write_service
 
-from npu_tui.analysis.evidence import half_told
+from npu_tui.analysis.evidence import half_recorded
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.load.service import read_service
 
@@ -17,10 +17,10 @@ def test_damaged_services_are_judged() -> None:
     assert attack(3, 3, ("kv", "transfer")) == []
 
 
-def test_no_whole_service_is_half_told(tmp_path: Path) -> None:
+def test_no_whole_service_is_half_recorded(tmp_path: Path) -> None:
     for cause in CAUSES:
         write_service(tmp_path / cause, cause, 1, 20)
-        assert half_told(timeline(read_service(tmp_path / cause))) == 0
+        assert half_recorded(timeline(read_service(tmp_path / cause))) == 0
 
 
 @pytest.mark.few(3)

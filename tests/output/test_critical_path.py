@@ -23,8 +23,8 @@ from npu_tui.output.report_tables import owners_table
 from npu_tui.output.whatif import remedies, whatif
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.judged_path import JudgedPath, explained
 from npu_tui.rules.model import Finding, Remedy
-from npu_tui.rules.told_path import ToldPath, explained
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 
@@ -49,7 +49,7 @@ def said(name: str, **part: Any) -> list[dict[str, Any]]:
     return paths if isinstance(paths, list) else [paths]
 
 
-def tiles(told: ToldPath) -> None:
+def tiles(told: JudgedPath) -> None:
     assert told.owners is not None
     path, owners = told.owners.path, told.owners.owners
     assert (path.start[1:] == path.end[:-1]).all()

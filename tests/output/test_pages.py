@@ -24,7 +24,7 @@ from written import html_report, markdown_report
 
 from npu_tui import __version__
 from npu_tui.cli.main import main
-from npu_tui.jobs.heat import telling_metric
+from npu_tui.jobs.heat import metric_of_finding
 from npu_tui.output.html import TEMPLATES
 from npu_tui.output.report import report
 from npu_tui.output.text import as_markdown, code
@@ -330,7 +330,7 @@ def test_a_comparison_shows_its_lanes_down_to_overlap_analysis_and_a_job_what_it
     assert "Exposed" in lanes
     assert main(["ranks", str(fixtures / "two_ranks"), "-o", str(job)]) == 0
     assert say("ranks.metric.own") in job.read_text()
-    assert telling_metric("RANK.SLOW", [5], {0, 1}) == "cost"
-    assert telling_metric("RANK.SLOW", [1], {0, 1}) == "own"
-    assert telling_metric("RANK.STAGE", [1], {0, 1}) == "computing"
-    assert telling_metric("", [], {0, 1}) == "own"
+    assert metric_of_finding("RANK.SLOW", [5], {0, 1}) == "cost"
+    assert metric_of_finding("RANK.SLOW", [1], {0, 1}) == "own"
+    assert metric_of_finding("RANK.STAGE", [1], {0, 1}) == "computing"
+    assert metric_of_finding("", [], {0, 1}) == "own"

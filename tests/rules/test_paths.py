@@ -15,7 +15,7 @@ from uneven_jobs import UNEVEN
 
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.told_path import owner_text
+from npu_tui.rules.judged_path import owner_text
 from npu_tui.strings import words
 
 ALL = {**CAUSES, **OWN, **UNEVEN}

@@ -32,12 +32,12 @@ from npu_tui.profile.parts import WHOLE_TRACE, select_step
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import works
 from npu_tui.rules.inputs import length_of, together
+from npu_tui.rules.judged_path import path_owners
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.outliers import _compared
 from npu_tui.rules.pauses import _beside, _pauses, _still
 from npu_tui.rules.rule import Draft
-from npu_tui.rules.told_path import path_owners
 from npu_tui.strings import words
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message

@@ -61,7 +61,7 @@ def rank_in(path: Path, survey: Survey) -> int | None:
     if rank is None and path.is_file():
         from npu_tui.load.kineto import distributed  # most traces are of an NPU
 
-        rank = survey.told(distributed, path).rank
+        rank = survey.answer(distributed, path).rank
     return rank_of(path, survey) if rank is None else rank
 
 

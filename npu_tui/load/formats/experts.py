@@ -73,9 +73,9 @@ def _group_lists_in(path: Path, survey: Survey) -> list[Path]:
 
 
 _CONFIG = "model_gen_config.json"
-_LARGEST = 64 << 20
+_LARGEST = 64 << 20  # bytes of a file that is read at once
 _MOST_LAYERS, _MOST_EXPERTS, _MOST_SLOTS = 4_096, 1 << 16, 1 << 22  # what no model has is damage
-_MOST_TOKENS = 1e15
+_MOST_TOKENS = 1e15  # no run counts more: it is damage
 NONE = -1
 
 

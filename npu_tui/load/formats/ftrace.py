@@ -44,7 +44,7 @@ def recording_in(folder: Path, survey: Survey) -> Path | None:
     except OSError:
         return None
     found = (folder / name for pattern in _NAMES for name in names if fnmatch(name, pattern))
-    return next((path for path in found if path.is_file() and survey.told(_is_recording, path)), None)
+    return next((path for path in found if path.is_file() and survey.answer(_is_recording, path)), None)
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:
@@ -52,7 +52,7 @@ def _recognise(path: Path, survey: Survey) -> Source | None:
     if path.is_dir():
         recording = recording_in(path, survey)
     else:
-        recording = path if path.is_file() and survey.told(_is_recording, path) else None
+        recording = path if path.is_file() and survey.answer(_is_recording, path) else None
     return None if recording is None else Source(path, recording, (recording,), None, FTRACE, survey=survey)
 
 

@@ -24,7 +24,7 @@ from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
 from npu_tui.query.engine import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
-from npu_tui.query.query import about, columns_told, query
+from npu_tui.query.query import about, described_columns, query
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
@@ -383,7 +383,7 @@ def answered(now: Context, sql: str, stopped: Event) -> Content:
     if not sql:
         return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
     if sql in ONE_PROFILE:
-        columns = columns_told(sql, tables_of(now.profile).columns(sql))
+        columns = described_columns(sql, tables_of(now.profile).columns(sql))
         return _listed("column", ((name, unit, meaning) for name, _, unit, meaning in columns))
     try:
         frame = query(tables_of(now.profile), sql, _MOST + 1, stopped=stopped)

@@ -243,7 +243,7 @@ I64 = npt.NDArray[np.int64]
 
 _SHOWN_ROWS = 500
 _LONGEST_NAME = 60
-_AT_ONCE = 20_000
+_AT_ONCE = 20_000  # hits that are added up without a thread
 _HITS = ("duration", "start", "lane", "name")
 _GROUPS = ("total", "count_heading", "p50", "p90", "max", "histogram", "what", "union")
 _VIEWS = ("hits", "names", "lanes", "steps", "phases")

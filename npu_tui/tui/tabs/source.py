@@ -19,8 +19,8 @@ from npu_tui.profile.columns import base_of
 from npu_tui.profile.finding_tables import PATH_OWNERS
 from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.profile.table import TableSheet, heading
+from npu_tui.rules.judged_path import JudgedPath
 from npu_tui.rules.rule import line_of
-from npu_tui.rules.told_path import ToldPath
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import brief, drawable, duration_text
@@ -119,7 +119,7 @@ def _is_at_hand(now: Context, losses: TableSheet) -> bool:
     return any(source_of(name, (), Path(trace.path)) is not None for name in names)
 
 
-def _path_of(now: Context) -> ToldPath | None:
+def _path_of(now: Context) -> JudgedPath | None:
     """The longest of the critical paths, where one is known."""
     try:
         told = [path for path in now.part.critical_paths if path.owners is not None]
@@ -128,7 +128,7 @@ def _path_of(now: Context) -> ToldPath | None:
     return max(told, key=lambda path: path.owners.path.length if path.owners else 0, default=None)
 
 
-def _heats(now: Context, path: ToldPath | None, losses: TableSheet) -> list[_Heat]:
+def _heats(now: Context, path: JudgedPath | None, losses: TableSheet) -> list[_Heat]:
     """The lines that have a time, each once: some frames call a file by its name alone, others by its path."""
     owners, base = PATH_OWNERS.make(now.part, paths=[] if path is None else [path]), base_of(now.part.facts)
     heats: dict[tuple[str, int], _Heat] = {}

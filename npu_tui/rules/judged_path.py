@@ -33,7 +33,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, decimal_number
 
 
-class ToldPath(Struct, frozen=True):
+class JudgedPath(Struct, frozen=True):
     """The path of a ``device`` with its ``owners``; without them ``reason`` says why there is none.
 
     A gain of an owner divided by ``count`` is that of one ``unit`` (step, token, …; run). ``floor`` is the device's
@@ -180,11 +180,11 @@ def untold(facts: Facts) -> Message:
 
 
 @once_per_device
-def run_path(facts: Facts) -> ToldPath:
+def run_path(facts: Facts) -> JudgedPath:
     """The path of the whole run of a device, whatever ``facts`` judge of it; without gains."""
     if facts.window == EVERYTHING and facts.is_whole:
-        return told_path(facts)  # the same, which the findings ask for too
-    tell = partial(ToldPath, facts.part.device, "run", 1)
+        return judged_path(facts)  # the same, which the findings ask for too
+    tell = partial(JudgedPath, facts.part.device, "run", 1)
     if facts.replay is None:
         return tell(reason=untold(facts))
     path, floor = critical_path(facts.replay), facts.replay.model.floor
@@ -265,9 +265,9 @@ def lines_under(facts: Facts, span: Span) -> tuple[CodeLine, ...]:
     return tuple(line for line, time in lines.most_common(1) if time > HALF * inside.sum())
 
 
-def told_path(facts: Facts) -> ToldPath:
+def judged_path(facts: Facts) -> JudgedPath:
     """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
-    tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
+    tell = partial(JudgedPath, facts.part.device, facts.unit_name, facts.count)
     if facts.replay is None:
         return tell(reason=untold(facts))
     return tell(floor=facts.replay.model.floor, owners=path_owners(facts))
