@@ -174,7 +174,7 @@ class Comparison(_Said):
     def verdict(self) -> str:
         """What became of the step: slower, faster, same, unsure or incomparable.
 
-        Of snapshots and services it is sentences, a line each.
+        For snapshots and services it is sentences, a line each.
         """
         step = getattr(self.data, "step", None)
         return "\n".join(self._statement.verdict) if step is None else str(step.verdict)

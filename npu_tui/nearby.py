@@ -289,7 +289,7 @@ def newest_first(profiles: Iterable[Nearby]) -> list[Nearby]:
 
 
 def _rank_of(profile: Nearby) -> int | str | None:
-    """The rank of ``profile``; of a framework's raw data the process, where the rank was not written."""
+    """The rank of ``profile``; for a framework's raw data the process, where the rank was not written."""
     if profile.rank is None and profile.writer is not None and _NAMED.fullmatch(profile.path.name):
         return profile.name
     return profile.rank

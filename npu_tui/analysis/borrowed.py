@@ -6,7 +6,7 @@ other longest alignment has it elsewhere.
 
 Where launches come from: the operation, the shapes of its inputs, the modules around it and the line of code.
 
-Of torch_npu a launch is an operation with a call stack. Of Kineto it is a call of the runtime: operation, modules and
+In torch_npu a launch is an operation with a call stack. Of Kineto it is a call of the runtime: operation, modules and
 frames of Python are the slices around it.
 """
 
@@ -79,7 +79,7 @@ class Borrowed(Struct, frozen=True):
 
     ``placed`` have a place in ``sequences`` of the profile at ``path``, ``unique`` a single one. The others have
     ``choices`` places and only what all of these share. ``module`` is a path, ``kind`` the class of the innermost
-    module. Of kernels whose sequence fits too little only the ``operation`` is known, and ``fits`` is False.
+    module. For kernels of a sequence that fits too little only the ``operation`` is known, and ``fits`` is False.
     """
 
     path: str

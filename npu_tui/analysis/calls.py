@@ -170,7 +170,7 @@ def own_times(trace: Trace, chosen: npt.NDArray[np.bool_], window: Window) -> tu
 def tree_paths(trace: Trace, items: I64, parent: I64) -> tuple[I64, list[int], list[int]]:
     """The path of each of ``items`` (n,), which ``parent`` (position, -1: none) nests: a number for its callers' names.
 
-    Of each path follow the one above it (-1: none), which has a lower number, and its last name.
+    Each path comes with the one above it (-1: none), which has a lower number, and its last name.
     """
     level = np.zeros(len(items), np.int64)
     up = parent

@@ -47,12 +47,12 @@ class Arrivals(Struct, frozen=True):
         return latest
 
     def last(self) -> Arrivals:
-        """The last arrival at each collective that has any; of several at one time the highest rank."""
+        """The last arrival at each collective that has any; among several at one time the highest rank."""
         order = np.lexsort((self.rank, self.after, self.owner))
         return self.taken(order[np.flatnonzero(np.diff(self.owner[order], append=-1))])
 
     def longest(self) -> Arrivals:
-        """The last arrival at each collective that has any; of several at one time the first of them."""
+        """The last arrival at each collective that has any; among several at one time the first one."""
         order = np.lexsort((-np.arange(len(self.owner)), self.after, self.owner))
         return self.taken(order[np.flatnonzero(np.diff(self.owner[order], append=-1))])
 

@@ -196,7 +196,7 @@ def _traffic_of(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
 
 
 def _longest_waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> LongestWaits:
-    """The longest wait of each; of equal ones that for the highest rank, then the last.
+    """The longest wait of each; among equal ones that for the highest rank, then the last.
 
     ``come`` is how long after the start the last rank with a visible arrival came, ns.
     """
@@ -366,7 +366,7 @@ class Lateness(Struct, frozen=True):
 def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None) -> Lateness:
     """The ranks that are late at collectives of ``elapsed`` ns, beyond the ``fill`` of a pipeline; (count,) each.
 
-    Of a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
+    For a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
     """
     late = seen.taken(seen.after > (fill / ALMOST_ALL)[seen.owner])
     arrivals = Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
@@ -437,7 +437,7 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
     """How long collectives with unknown arrivals waited, ns by slice: their time beyond that of their siblings.
 
     Siblings are collectives of the same type and lane, and ``beyond_usual`` says what counts. A kernel that exchanges
-    tokens by itself takes tens of microseconds: of it a tenth of a millisecond counts.
+    tokens by itself takes tens of microseconds: a tenth of a millisecond of it counts.
     """
     waits: dict[int, int] = {}
     by_itself = exchange_kernels(trace)

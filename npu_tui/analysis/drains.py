@@ -41,7 +41,7 @@ from npu_tui.trace.once import of_trace
 def backlog(pairs: LaunchPairs) -> tuple[F64, I64, I64]:
     """Launches in flight: ``time`` (ns, ascending), the depth from there on, and the pair that changed it; (2n,) each.
 
-    A pair adds one when it reaches the device (``LaunchPairs.arrival``) and removes it at its ``end``. Of several
+    A pair adds one when it reaches the device (``LaunchPairs.arrival``) and removes it at its ``end``. Among several
     entries at one time the last one has the depth that holds.
     """
     time = np.concatenate((pairs.arrival, pairs.end))

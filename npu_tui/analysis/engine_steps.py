@@ -91,7 +91,7 @@ _NONE = np.zeros(0, np.int64)
 class EngineSteps(Struct, frozen=True):
     """The steps of a run by start, and the sign by which they begin (None without any).
 
-    Of the slices ``kernel`` it has the position of the ``step`` that each belongs to (-1: none), and when the host
+    It has the slices ``kernel`` and the position of the ``step`` that each belongs to (-1: none), and when the host
     ``made`` its launch, ns (-1: not known); (n,).
     """
 

@@ -280,7 +280,7 @@ def routed_rows(kernels: KernelTable) -> int:
 
 
 def _routed(shapes: str) -> int:
-    """The rows that a kernel of such ``shapes`` routes: of a second tensor (tokens, experts), else of the first."""
+    """The rows that a kernel of such ``shapes`` routes: by a second tensor (tokens, experts), else by the first."""
     tensors = [[decimal_number(side.strip()) or 0 for side in tensor.split(",")] for tensor in shapes.split(";")]
     chosen = next((each for each in tensors[1:] if len(each) == 2 and each[1] <= _MOST_EXPERTS), None)
     if chosen is not None:

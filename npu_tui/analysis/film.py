@@ -35,7 +35,7 @@ class _Moves(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, recorded: I64, played: I64) -> _Moves:
-        """The moves by known moments in any order: of several at one time the last counts, and none goes back."""
+        """The moves by known moments in any order: among several at one time the last counts, and none goes back."""
         order = np.lexsort((played, recorded))
         recorded, played = recorded[order], np.maximum.accumulate(played[order])
         last = np.append(recorded[1:] != recorded[:-1], True)[: len(recorded)]

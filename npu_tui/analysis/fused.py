@@ -1,6 +1,6 @@
 """How long one kernel takes that does the work of several: what it moves and computes, at the pace of the profile.
 
-It reads what none of them wrote and writes what the last one does; what they hand to each other stays on the core. Of
+It reads what none of them wrote and writes what the last one does; what they hand to each other stays on the core. In
 attention that is the scores, so its products no longer wait for memory either.
 """
 
@@ -78,7 +78,7 @@ def _pace_of_products(table: KernelTable, products: Bools) -> float:
 def _moved(table: KernelTable, rows: I64) -> float:
     """Bytes that the kernels at ``rows``, one after another, read of what none of them wrote, and the last one writes.
 
-    Of tensors alike a kernel that reads more than there are reads others. Not-a-number where a shape is unknown.
+    A kernel that reads more of equal tensors than there are reads others. Not-a-number where a shape is unknown.
     """
     there: Counter[Tensor] = Counter()
     total, kinds = 0.0, table.details.get("output_types")

@@ -152,7 +152,7 @@ _MOST = 4_096  # forward passes of a step on one stage; more of them are several
 
 
 def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
-    """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F or B.
+    """The plans that ``kinds`` may be, the one with most conditions first: for each stage a letter a pass, F or B.
 
     A stage without letters is not known. With ``wraps`` the last stage sends to the first one, without it does not;
     None: unknown.

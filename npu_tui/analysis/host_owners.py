@@ -458,7 +458,7 @@ class CallPaths(Struct, frozen=True):
     """Stretches of host threads, cut where their innermost call changes; (n,) each.
 
     ``stretch`` is the stretch that was given, ``low`` and ``high`` the recorded time (ns), ``item`` the innermost slice
-    (-1: none), ``node`` its place in the tree, ``stack`` its call stack (-1: none). Of each node ``above`` is the one
+    (-1: none), ``node`` its place in the tree, ``stack`` its call stack (-1: none). For each node ``above`` is the one
     around it and ``text`` its name; the first is the root. A node may be a frame of a call stack: its text is then that
     of the frame.
     """

@@ -37,9 +37,9 @@ SOME = 3
 FEWEST_EQUALS = 4
 """Three that agree say what is usual, and a fourth may differ."""
 ENOUGH = 5
-"""Of fewer the best or the usual one is that of a single one."""
+"""With fewer the best or the usual one is that of a single one."""
 FEWEST_OF_P99 = 100
-"""Of fewer values a p99 lies between the two largest ones."""
+"""With fewer values a p99 lies between the two largest ones."""
 FAR_LONGER = 5
 """So many times as long as usual is no chance."""
 ANOTHER_KIND = 10

@@ -130,7 +130,7 @@ def _values_at(curve: MemoryCurve, time: I64) -> I64:
 
 
 def memory_curve(component: str, amount: Amount, time: I64, value: I64) -> MemoryCurve:
-    """The curve of records in any order; of several at one time the highest counts, which keeps every peak."""
+    """The curve of records in any order; among several at one time the highest counts, which keeps every peak."""
     step = np.diff(time)
     if (step < 0).any():
         order = np.argsort(time, kind="stable")

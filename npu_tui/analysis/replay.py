@@ -40,7 +40,7 @@ class HostCut(Struct, frozen=True):
 
 
 class TaskCut(Struct, frozen=True):
-    """Scales the length of the device slices ``items`` by ``keep``; of a collective only its transfer.
+    """Scales the length of the device slices ``items`` by ``keep``; in a collective only its transfer.
 
     With ``gap`` the time that starting each of them takes on its stream, after the task before it, is what goes.
     """
@@ -122,7 +122,7 @@ class Run(Struct, frozen=True):
 
     @property
     def starts(self) -> I64:
-        """Starts of the device's tasks on the device's clock; of event records and event waits the ends; (n,)."""
+        """Starts of the device's tasks on the device's clock; for event records and event waits the ends; (n,)."""
         return self.time[self.model.start_node] + self.model.floor
 
     @property

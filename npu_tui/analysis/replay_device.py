@@ -345,7 +345,7 @@ def _held_up_alike(tasks: DeviceTasks, collective: I64, longest: Arrivals) -> bo
     """Whether the peers are held up as this rank is: it stands still twice as long as it waits for the last of them.
 
     In neither time does the device compute; ``longest`` are the arrivals of the last late peers at the tasks
-    ``collective``. Of ranks that run the same code, one that stood still alone would make the others wait for it.
+    ``collective``. Among ranks that run the same code, one that stood still alone would make the others wait for it.
     """
     kernels = tasks.kind == KERNEL
     computing = union(tasks.start[kernels], tasks.end[kernels])

@@ -165,7 +165,7 @@ class Model(Struct):
 
     Times of the device have ``floor``, the least launch latency plus clock offset, subtracted. ``edges`` are sorted by
     target. ``start_node`` and ``end_node`` are those of every task: for a kernel both are its start, to which the
-    ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``host`` are the nodes of the
+    ``length`` is added; in a collective, the length leaves out the wait for late ranks. ``host`` are the nodes of the
     host, ``copies`` says which tasks are copies, ``tids`` are the host threads that the work of ``edges`` indexes,
     ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of the busy time with a known launch.
     ``missed`` counts edges that contradict others and are left out. In ``unexplained`` (ns of the device) streams with

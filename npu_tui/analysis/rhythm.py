@@ -357,7 +357,7 @@ def _starts_by_pauses(launched: I64) -> I64 | None:
 
 
 def _starts_by_names(names: I64) -> I64 | None:
-    """The positions of the rarest kernel name that recurs at even distances; of equals the first to occur."""
+    """The positions of the rarest kernel name that recurs at even distances; among equals the first to occur."""
     counts = np.bincount(names)
     best: I64 | None = None
     for code in np.flatnonzero(counts >= FEWEST_EQUALS).tolist():

@@ -399,7 +399,7 @@ def first_tokens(
 ) -> tuple[I64, Bools]:
     """The pair of each request whose step gave its first token: the last one of its prompt, if that ended in time.
 
-    Of a request that goes to another engine, or whose prompt is computed again, it is the last one before ``moment``.
+    For a request that goes to another engine, or whose prompt is computed again, it is the last one before ``moment``.
     The second array says whose batches contradict that moment: its prompt, which ``goes_on`` there, was not computed.
     """
     at = np.arange(len(rid))

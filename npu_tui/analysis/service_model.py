@@ -93,8 +93,8 @@ class ServiceModel(Struct, frozen=True):
     ``pull`` (ns) and ``handover`` lie between the prefill engine and the decode engine; the prefill engine gives who is
     ``early`` the first token, which leaves after the pull where it is ``shipped``. Latencies are those of the requests
     that ``counts``. ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks.
-    ``tail`` lies between a step and the first token, ``close`` between the last step and the last token. Of those that
-    wait the lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a
+    ``tail`` lies between a step and the first token, ``close`` between the last step and the last token. Among those
+    that wait the lowest ``rank`` is taken first, without it the earliest. ``first`` and ``last`` are engines. With a
     request in it a step takes ``extra`` ns longer, the most ``once`` or those of all. In ``lockstep`` engines begin
     their steps together and wait for the longest one, be it within their passes (``waits_inside``) or after their
     tokens.

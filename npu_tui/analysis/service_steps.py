@@ -261,7 +261,7 @@ def _drafted(service: Service, of_process: I64, engine: I64, start: I64, end: I6
 def _events_before(service: Service, engine: I64, number: I64, start: I64) -> Iterator[tuple[I64, I64]]:
     """By engine the steps, and the last event of the KV cache before each of them that ``start``, -1 without one.
 
-    Of several engines an event is about the one that its request is on.
+    With several engines an event is about the one that its request is on.
     """
     events, members = service.kv_blocks, service.members
     engines, of_event = np.unique(number), np.full(len(events), -1)

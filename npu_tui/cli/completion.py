@@ -92,7 +92,7 @@ def _matching_paths(prefix: str) -> list[str]:
 
 
 def _value_words(name: str, dest: str, prefix: str) -> list[str]:
-    """The words that a value called ``name`` may be; of a list the last one is completed."""
+    """The words that a value called ``name`` may be; in a list the last one is completed."""
     first, comma, _ = prefix.rpartition(",") if name in _LISTS else ("", "", "")
     return [first + comma + word for word in _option_words(name, dest)]
 

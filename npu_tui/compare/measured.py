@@ -175,7 +175,7 @@ _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 class MeasuredSide:
     """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers.
 
-    With ``outliers`` these are compared as well; of engine steps only as many of each kind as ``shared`` says.
+    With ``outliers`` these are compared as well; for engine steps only as many of each kind as ``shared`` says.
     """
 
     def __init__(

@@ -188,7 +188,7 @@ def finding_checks(
     """One check for each finding of ``report`` that counts: those at ``fail_on`` or graver fail, without it none does.
 
     A finding of ``only`` that could not be looked for counts as not measured, and so do all of a ``subject`` that was
-    not read in full; of a profile also those without a device, without time of one, or with ``incomplete`` evidence.
+    not read in full; for a profile also those without a device, without time of one, or with ``incomplete`` evidence.
     """
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on else ()
     checks = []
@@ -397,8 +397,8 @@ def log_checks(
 
     The runs before a change of the level do not count, nor do the last ones where they are off it, too few to judge: a
     regression that was logged does not hide itself. The step and its computing time are checked, and the parts that
-    ``tolerances`` name; of an engine the step of each kind. A run may be longer than their mean by its tolerance, or by
-    what one more run of the level would be (95 %). Nothing is measured with ``lost`` evidence, or where more than
+    ``tolerances`` name; for an engine the step of each kind. A run may be longer than their mean by its tolerance, or
+    by what one more run of the level would be (95 %). Nothing is measured with ``lost`` evidence, or where more than
     ``allowed_loss`` of the files of the log cannot be read.
     """
     others = [other for other in log.runs if other.series == run.series]

@@ -193,7 +193,7 @@ class JobComparison:
 
     @once
     def step(self) -> Judgement:
-        """The step of the mean rank; of a job of roles from the first work of any rank to the last.
+        """The step of the mean rank; in a job of roles from the first work of any rank to the last.
 
         Missing data rules out the verdicts "same" and "faster".
         """

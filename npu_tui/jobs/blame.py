@@ -411,8 +411,8 @@ def _above_usual(more: I64, rank: I64, step: I64) -> I64:
     """``more`` work without what the median of the ranks in a step has more of over all its calls, ns; (n,).
 
     Ranks that wait compute what those they wait for do a call later. Where half of them wait, the usual work before
-    each call is now of the one half, now of the other: together that is less than any rank does. Of each rank the last
-    calls of its step lose it. Calls are in order of ranks and of the steps of peers.
+    each call is now of the one half, now of the other: together that is less than any rank does. The last calls of each
+    rank in its step lose it. Calls are in order of ranks and of the steps of peers.
     """
     begins = run_begins(rank, step)
     size = np.diff(np.append(begins, len(more)))

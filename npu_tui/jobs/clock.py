@@ -436,7 +436,7 @@ def agreement(events: SharedEvents, references: I64) -> Agreement:
 def _errors(events: SharedEvents, apart: F64, references: I64) -> F64:
     """The ± of every clock, (ranks,): what is left where it meets the next one, and so on to its reference.
 
-    Of the ways through groups the surest counts; on each the ± of both ends of every meeting add up.
+    The surest way through groups counts; on each the ± of both ends of every meeting add up.
     """
     count = len(references)
     both, pair = np.unique(events.group * count + events.rank, return_inverse=True)

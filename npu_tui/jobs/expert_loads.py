@@ -84,8 +84,9 @@ def excess_of(job: Job, balance: Balance) -> F64:
 
 
 _UNEVEN, _CHANCE = 1.1, 0.05
-"""A layer is loaded evenly, but for chance, if its longest ranks take less than this many times the mean. Of many ranks
-the longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
+"""A layer is loaded evenly, but for chance, if its longest ranks take less than this many times the mean. Among many
+ranks the longest is further away: of normal times, by as many standard deviations as the root of twice the
+logarithm."""
 
 
 class Hot(Struct, frozen=True, eq=False):

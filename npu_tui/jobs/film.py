@@ -18,8 +18,8 @@ from npu_tui.trace.args import ArgReader
 from npu_tui.trace.model import Health, Trace
 
 Moments = Mapping[int, tuple[I64, I64]]
-"""Of a rank the moments that were recorded, ns since 1970 on the clock of its device, and how much sooner each is then,
-ns; (n,) each."""
+"""For a rank the moments that were recorded, ns since 1970 on the clock of its device, and how much sooner each is
+then, ns; (n,) each."""
 
 
 def moments_of_collectives(job: Job, reduction: Reduction, gain: int) -> Moments:

@@ -445,7 +445,7 @@ def _stays(job: Job) -> F64:
 
 
 def _slow_links(job: Job) -> list[Finding]:
-    """Links and ports that are slow: of each link the size at which it is slowest beside the others."""
+    """Links and ports that are slow: for each link the size at which it is slowest beside the others."""
     findings = []
     slowest: dict[tuple[int, int], Link] = {}
     for link in sorted(job.links, key=lambda link: link.speed / link.expected):

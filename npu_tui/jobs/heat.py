@@ -248,8 +248,8 @@ def heat_rows(
 ) -> list[HeatRow]:
     """The rows of ``heat``: ranks that stand out, the worst first, then all others in one row, then missing ones.
 
-    Of the ranks in ``scope`` only, if there is one. Up to ``ALL_SHOWN`` ranks, and where the alike ones are ``opened``,
-    every rank has its own row.
+    Only those of the ranks in ``scope``, if there is one. Up to ``ALL_SHOWN`` ranks, and where the alike ones are
+    ``opened``, every rank has its own row.
     """
     shares = heat.shares
     in_scope = [

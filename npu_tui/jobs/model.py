@@ -274,8 +274,8 @@ class StepTime(Struct, frozen=True):
 class LinkUse(Struct, frozen=True):
     """From one rank of ``group`` to another in one operation: GB/s over ``size_mb``, by ``transport``.
 
-    ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty. Of ``calls`` equal
-    transfers some ``slow`` ones went far below that, at ``slow_speed``; 0 where single transfers are not known.
+    ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty. Among ``calls``
+    equal transfers some ``slow`` ones went far below that, at ``slow_speed``; 0 where single transfers are not known.
     """
 
     source: int
@@ -352,7 +352,8 @@ class RankFinding(Struct, frozen=True):
     def about(self) -> Hashable:
         """What is the same in the ranks that one cause holds up alike: all of it but how long that takes.
 
-        Of a host held up at a line of the user it is the line: in what that calls, one rank is longest here, one there.
+        For a host held up at a line of the user it is the line: in what that calls, one rank is longest here, one
+        there.
         """
         return self.id, self.line, None if self.line and self.cls == "dispatch" else _unmeasured(self.title)
 

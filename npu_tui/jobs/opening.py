@@ -194,7 +194,7 @@ def _since_all_record(job: Job) -> Job:
 def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:
     """How many profiles share a group with ``profile``, and its first call, ns.
 
-    Of two profiles of one rank they decide which belongs to the job.
+    For two profiles of one rank they decide which belongs to the job.
     """
     return sum(meets[group] for group in _groups_of(profile)), profile.calls[0].start if len(profile.calls) else 0
 

@@ -1,6 +1,6 @@
 """The tables of what a job has beside its ranks: experts, pipelines, roles, the path across the ranks.
 
-Times are in us: of experts means of a step, or of the run where no steps are recorded; times of the day of roles count
+Times are in us: for experts means of a step, or of the run where no steps are recorded; times of the day of roles count
 from the first stint. ``make`` of a table takes the job.
 """
 

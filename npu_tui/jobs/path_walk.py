@@ -359,7 +359,7 @@ def rank_walk(
 
 
 def _source_of(profile: RankProfile, survey: Survey) -> Source:
-    """The trace of ``profile``; of several in one folder that of its rank. Raises ``InputError``."""
+    """The trace of ``profile``; with several in one folder that of its rank. Raises ``InputError``."""
     try:
         return find_source(profile.path, survey=survey)
     except SeveralError:

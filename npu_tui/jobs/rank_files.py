@@ -163,7 +163,7 @@ def _text_or_empty(value: object) -> str:
 def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[int, ...]], str]:
     """How the job is divided, its groups, and its role, if the profile names one.
 
-    Of a large job every rank lists all of them: equal lists are decoded once.
+    In a large job every rank lists all of them: equal lists are decoded once.
     """
     if type(companions) is Companions:
         try:

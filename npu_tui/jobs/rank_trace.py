@@ -211,7 +211,7 @@ def _with_paces(profile: RankProfile, measured: Profile) -> RankProfile:
 
 
 def _host_paces(profile: Profile) -> tuple[Pace, ...]:
-    """The calls of CANN that are made most often: of each the usual length, which no single wait changes."""
+    """The calls of CANN that are made most often: for each the usual length, which no single wait changes."""
     slices, calls = profile.trace.slices, sorted(profile.apis, key=lambda row: -row.count)[:_HOST_PACES]
     usual = [float(np.median(slices.end[row.items] - slices.start[row.items])) for row in calls]
     return tuple(
@@ -262,7 +262,7 @@ def _with_pairs(calls: list[RecordedCall], notifies: list[Notify]) -> list[Recor
 def fewer(notifies: list[Notify]) -> list[Notify]:
     """All of them, or those of some collectives.
 
-    Which ones is a matter of the name alone, so that the ranks keep both halves of the same notifies; of messages,
+    Which ones is a matter of the name alone, so that the ranks keep both halves of the same notifies; for messages,
     which each rank calls otherwise, of the id.
     """
     kept, stride = notifies, 1

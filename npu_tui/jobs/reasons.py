@@ -185,7 +185,7 @@ def reasons(
     ranks: Sequence[RankProfile], peers: Sequence[Hashable], blame: Blame, slow: Sequence[bool],
     beside: Sequence[Beside],
 ) -> list[list[Message]]:  # fmt: skip
-    """Why each of ``ranks`` differs from those with the same ``peers``; of ``slow`` ones traces are compared too.
+    """Why each of ``ranks`` differs from those with the same ``peers``; for ``slow`` ones traces are compared too.
 
     With traces, the work before each collective that the rank was late for by its own work is compared: kernels, their
     time, and launches that came late with their code lines. Without traces, the times of whole steps are.

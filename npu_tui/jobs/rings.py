@@ -183,7 +183,7 @@ def _most_saved(job: Job) -> int:
 def _transfers_saved(job: Job, keep: Mapping[tuple[str, str], float]) -> int:
     """What the job saves where collectives of a (group, type) move their data in ``keep`` of the time, ns.
 
-    Of those that take longer, what goes along with computing, or with collectives that take less, is hidden as now.
+    For those that take longer, what goes along with computing, or with collectives that take less, is hidden as now.
     """
     blame = job.blamed
     spare = np.array([1 - keep.get((group, kind), 1.0) for group, kind, _ in blame.met.table.kinds] or [0.0])
@@ -327,8 +327,8 @@ def _longer(
 ) -> dict[tuple[str, str], float]:
     """How many times as long the groups that share a host now take if those ``spread`` do, by (group, type).
 
-    Of each group within a host there is one rank then, so that the ranks of other groups are on several. The network is
-    so many ``times`` as slow as a link. Transfers within hosts and between them go at once, which is the best of HCCL.
+    Each group has one rank on a host then, so that the ranks of other groups are on several. The network is so many
+    ``times`` as slow as a link. Transfers within hosts and between them go at once, which is the best of HCCL.
     """
     size, longer = len(spread[0].ranks), {}
     for group in job.groups:

@@ -178,8 +178,8 @@ class Roles:
     def _graph(self) -> tuple[Graph, I64]:
         """The stints as edges, and the edge of each; one begins when all before it have ended.
 
-        The time between the end of the last one before and its start stays: what it waits for then is unknown. Of stint
-        k, node 2k + 1 is when it may begin, and 2k + 2 its end.
+        The time between the end of the last one before and its start stays: what it waits for then is unknown. For
+        stint k, node 2k + 1 is when it may begin, and 2k + 2 its end.
         """
         ends = sorted(range(len(self.spans)), key=lambda k: self.spans[k].end)
         edges, own, passed, before = list[tuple[int, int, int]](), list[int](), 0, 0

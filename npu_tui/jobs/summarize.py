@@ -43,7 +43,7 @@ class RankOutcome(Struct, frozen=True):
 
 
 def sources_of(paths: Sequence[Path], shard: tuple[int, int] = (0, 1)) -> list[Source]:
-    """The profiles at or below ``paths``; of n shards those of shard i, counted from 0. Raises ``InputError``."""
+    """The profiles at or below ``paths``; with n shards those of shard i, counted from 0. Raises ``InputError``."""
     sources = {source.opened: source for path in paths for source in find_sources(path)}
     return [sources[opened] for opened in sorted(sources)][shard[0] :: shard[1]]
 

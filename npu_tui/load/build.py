@@ -1,7 +1,7 @@
 """Columns to a ``Trace``: slices sorted and placed in rows, links bound to them, counters in order.
 
-Of a large trace what does not depend on each other runs side by side: sorting counters, pairing link ends, gathering
-columns, packing slices into rows.
+For a large trace independent parts run side by side: sorting counters, pairing link ends, gathering columns, packing
+slices into rows.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class Schema(Struct, frozen=True):
 
     ``others`` are names that other writers give such a file. Other columns are kept under ``column_name`` of their
     heading, as numbers if ``measured`` (PMU counters) and all of their cells are, else as text; with ``only`` they are
-    not read. A file without one of the columns ``key``, or without any that we know, is not of this kind. Of ``events``
-    no two are alike: what a row says was once.
+    not read. A file without one of the columns ``key``, or without any that we know, is not of this kind. No two
+    ``events`` are alike: what a row says was once.
     """
 
     stem: str
@@ -336,7 +336,7 @@ SOC_PMU = declared(
     name                    text    Op Name | Name
     """,
 )
-"""Of kernels of a few us the two rates need not add up to 1."""
+"""For kernels of a few us the two rates need not add up to 1."""
 
 HOST_CPU = declared(
     "host_cpu_usage",

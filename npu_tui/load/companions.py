@@ -395,7 +395,7 @@ def _raw_clock(info: dict[str, Any]) -> int | None:
 
 
 def _mapped(value: dict[str, Any]) -> tuple[Mapped, ...]:
-    """The threads of a mapping; of a thread in nested containers the number of the innermost one counts."""
+    """The threads of a mapping; for a thread in nested containers the number of the innermost one counts."""
     rows = [
         (_last_whole_number(task), _last_whole_number(row.get("Tgid", task)), _last_whole_number(row.get("NSpid")))
         for task, row in value.items()

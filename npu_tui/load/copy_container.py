@@ -190,7 +190,7 @@ _PIECE = 4 << 20
 
 _THREADS = 2
 _FOLDED_BYTES = 56
-"""Of a slice of a folded lane at most: two pieces of two times, a slice and a count."""
+"""For a slice of a folded lane at most: two pieces of two times, a slice and a count."""
 
 _SKETCH_BYTES = 16 << 20  # more than any sketch takes: it only says how much room the disk must have
 

@@ -125,7 +125,7 @@ _MOST_NUMBERS = 16  # the profiler writes three at most
 class Connections:
     """``CONNECTION_IDS``: one or more numbers for each ``connectionId`` of the rows of the framework.
 
-    A number is a connection of CANN, or what an operation and its backward one, or both sides of the queue, share. Of
+    A number is a connection of CANN, or what an operation and its backward one, or both sides of the queue, share. For
     one id the first ``_MOST_NUMBERS`` are kept, and ``dropped`` counts the others.
     """
 

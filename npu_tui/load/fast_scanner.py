@@ -2,7 +2,7 @@
 
 The loops take the events that torch_npu and msprof write by the million: complete slices (``X``), counters (``C``) and
 link ends (``s``, ``t``, ``f``), in the Trace Event Format
-(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). Of these they write columns, and
+(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). They write columns of these, and
 number the texts they meet. Three things come back to Python: rare events such as metadata, numbers with more digits
 than the loops decode, and anything that is not quite JSON, which the tolerant reader takes from there.
 """

@@ -205,7 +205,7 @@ def _held_in(folder: Path, survey: Survey, form: Form | None = None) -> _Held | 
 
 
 def _held_below(folder: Path, survey: Survey, form: Form | None = None, most: int = 0) -> Iterator[_Held]:
-    """What ``folder`` and those below it hold, some levels down; of profiles only the first is searched for others.
+    """What ``folder`` and those below it hold, some levels down; among profiles only the first is searched for others.
 
     Raises ``InputError`` after ``most`` folders without a profile, by default as many as fit the layout.
     """
@@ -246,7 +246,7 @@ def _profiles_at(path: Path, form: Form | None, survey: Survey) -> list[_Held]:
 
 
 def find_sources(path: Path, survey: Survey | None = None) -> list[Source]:
-    """Every profile at ``path`` or below it, by path: of each its trace, or its tables where it has no trace.
+    """Every profile at ``path`` or below it, by path: for each its trace, or its tables where it has no trace.
 
     Raises ``InputError`` if nothing is there or it cannot be read.
     """
@@ -288,7 +288,7 @@ def sources_in(profile: Path, survey: Survey) -> list[Source]:
 def sources_below(folder: Path, stopped: Callable[[], object] = bool, survey: Survey | None = None) -> Iterator[Source]:
     """The profiles in ``folder`` and some levels down; one is not searched for others.
 
-    Of a tree of very many folders only the first ones, level by level, are looked into; then ``stopped`` is called.
+    In a tree of very many folders only the first ones, level by level, are looked into; then ``stopped`` is called.
     """
     try:
         for held in _held_below(folder, survey or Survey(), most=MOST_FOLDERS):

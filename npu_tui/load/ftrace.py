@@ -2,7 +2,7 @@
 
 A line is ``comm-pid [cpu] flags seconds.fraction: event: args``; the kernel and trace-cmd spell args of their own way
 (https://docs.kernel.org/trace/ftrace.html, ``Documentation/trace/events.rst``). Read are sched_switch, sched_waking,
-sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_exit, irq_handler and softirq entry and exit; of all
+sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_exit, irq_handler and softirq entry and exit; for all
 others it counts which task ran where.
 
 ``ftrace_data.db`` is what MindStudio Insight's converter makes of a text: tables ``thread`` (lanes of "CPU Scheduling"
@@ -79,7 +79,7 @@ def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
 
 
 def _blocks_of_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Blocks of lines, each with the offset (bytes) that it reaches; of a line that is too long only the beginning."""
+    """Blocks of lines, each with the offset (bytes) that it reaches; for a line that is too long only the beginning."""
     rest = b""
     with open_regular(path) as stream:
         while block := stream.read(_BLOCK):

@@ -186,7 +186,7 @@ class Distributed(Struct, frozen=True):
 def distributed(path: str | Path, survey: Survey | None = None) -> Distributed:
     """``distributedInfo`` of the text trace at ``path``; it stands before the events or after them.
 
-    Of a packed file only the beginning is looked at. A ``survey`` asks so once.
+    In a packed file only the beginning is looked at. A ``survey`` asks so once.
     """
     try:
         with open_regular(path) as file:

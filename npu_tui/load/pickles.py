@@ -90,7 +90,7 @@ class Unpickler:
         return self._stack[0]
 
     def _opcodes(self) -> Iterator[tuple[str, Any, int]]:
-        """Name, argument and byte of the opcodes; of a text that is damaged what can be read."""
+        """Name, argument and byte of the opcodes; from a damaged text what can be read."""
         while True:
             try:
                 for opcode, argument, at in pickletools.genops(self._stream):
@@ -192,7 +192,7 @@ UNKNOWN: list[Any] = []
 
 _SIGNED, _UNSIGNED, _REFERENCE, _NONE, _FALSE, _TRUE, _LIST = range(1, 8)
 _KIND, _HEAD, _BODY, _PUT = (np.zeros(256, np.uint8), *(np.zeros(256, np.int64) for _ in range(3)))
-"""Of every opcode: its kind of value, bytes before its number, bytes of it (0: the byte before says it)."""
+"""For every opcode: its kind of value, bytes before its number, bytes of it (0: the byte before says it)."""
 for _code, _kind, _head, _body in (
     (b"K", _UNSIGNED, 1, 1), (b"M", _UNSIGNED, 1, 2), (b"J", _SIGNED, 1, 4), (b"\x8a", _SIGNED, 2, 0),
     (b"h", _REFERENCE, 1, 1), (b"j", _REFERENCE, 1, 4), (b"N", _NONE, 1, 0), (b"\x89", _FALSE, 1, 0),
@@ -350,7 +350,7 @@ class _DecodedEntries:
         self.value = np.zeros((len(shape.keys), len(self.first)), np.int64)
         self.kind = np.zeros(self.value.shape, np.uint8)
         self.extra = np.zeros(self.value.shape, np.int64)
-        """A second number: of a pair the other one, of a list where it begins."""
+        """A second number: for a pair the other one, for a list where it begins."""
         self.place = np.full(self.value.shape, -1, np.int64)
         """Which of its entry's additions a value is, -1 for none."""
 

@@ -96,7 +96,7 @@ def _is_closed(name: str) -> bool:
 
 
 class RolePlaces:
-    """Role, step and process of profiles by the names of their folders; of every folder the names are read once."""
+    """Role, step and process of profiles by the names of their folders; the names in every folder are read once."""
 
     def __init__(self, survey: Survey | None = None) -> None:
         self._survey = survey or Survey()

@@ -242,7 +242,7 @@ class CsvColumns(Struct):
     values: dict[int, I64]
     texts: list[str]
     requests: I64
-    """Of the column of batches' requests, whose values say how many: name, iteration, phase, tokens; (n, 4)."""
+    """For the column of batches' requests, whose values say how many: name, iteration, phase, tokens; (n, 4)."""
 
 
 def counted(data: bytes, byte: bytes) -> int:

@@ -147,7 +147,7 @@ def walking(
 ) -> tuple[I32, I32]:
     """What let row ``last`` pass, back to the first row passed at ``until`` (ns) or before: rows and edges, (n,) each.
 
-    ``time`` is when each row is passed. Of two edges that let a row pass at once the first counts.
+    ``time`` is when each row is passed. If two edges let a row pass at once, the first counts.
     """
     compiled = library()
     if compiled is None:

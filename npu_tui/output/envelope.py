@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from msgspec import inspect
 
 SCHEMA_VERSION = 2
-"""Of everything that is written as JSON, unless schema 1 is asked for."""
+"""The version of everything written as JSON, unless schema 1 is asked for."""
 
 
 class NotChecked(Struct, frozen=True, kw_only=True):
@@ -90,9 +90,9 @@ VERSIONS = ("1", "2")
 
 
 class PlaceEntry(Struct, frozen=True, kw_only=True):
-    """A place that proves a finding; of a comparison on a ``side``, of memory an ``event``.
+    """A place that proves a finding; in a comparison on a ``side``, for memory an ``event``.
 
-    Of a job it is on a ``rank``, and its times are ns since 1970 by the clock of the device.
+    In a job it is on a ``rank``, and its times are ns since 1970 by the clock of the device.
     """
 
     side: SideName | UnsetType = UNSET
@@ -135,8 +135,8 @@ class FindingEntry(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     of them were measured. ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other
     finding contains. ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long
     at the same time. ``whatif`` is the change that replays the run without it, ``gain_alone_us`` its gain; ``steps``
-    are the numbers of the steps it shows in. Of a job ``ranks`` are those it is about; of a comparison ``delta_us`` is
-    what it adds to a step, within ``error_us`` (95 %), ``base`` and ``new`` are its titles on the sides; of a memory
+    are the numbers of the steps it shows in. In a job ``ranks`` are those it is about; in a comparison ``delta_us`` is
+    what it adds to a step, within ``error_us`` (95 %), ``base`` and ``new`` are its titles on the sides; in a memory
     snapshot ``gain_bytes`` is what another setting reserves less.
     """
 

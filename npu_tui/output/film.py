@@ -43,7 +43,7 @@ class Rung(Struct, frozen=True):
 class Film(Struct, frozen=True, eq=False):
     """The ``runs`` of one or more ranks without the first ``count`` of ``rungs``; the rest are what could go next.
 
-    A ``unit`` takes ``recorded`` ns with all of them; of a service that is the ``figure`` which gains most. ``played``
+    A ``unit`` takes ``recorded`` ns with all of them; for a service that is the ``figure`` which gains most. ``played``
     are the runs as replayed; one that is alone has its critical ``path``.
     """
 
@@ -143,7 +143,7 @@ def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
 def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, profiles: Sequence[Profile]) -> Film:
     """The runs of ``ranks`` of ``job`` with ``texts`` changed, which are called ``name``, as ``npu-tui whatif`` knows.
 
-    ``profiles`` are those of the ranks that have a timeline, in their order; of others passes and calls are shown.
+    ``profiles`` are those of the ranks that have a timeline, in their order; for others passes and calls are shown.
     Raises what ``job_whatif`` does, and ``InputError`` where it is unknown when ranks pass what.
     """
     from npu_tui.jobs.film import trace_of_calls

@@ -144,7 +144,7 @@ def _pipelines_told(report: JobReport) -> str:
 
 
 def _pipelines(report: JobReport) -> Iterator[Table]:
-    """The stages, and each step of each pipeline; of many the longest."""
+    """The stages, and each step of each pipeline; if many, the longest."""
     yield rendered(STAGES, report.stages, ranks=lambda row: Cell(" ".join(map(str, row.ranks))))
     table = rendered(PIPELINES, report.pipelines, pipeline=lambda row: Cell("-".join(map(str, row.ranks))))
     yield replace(table, weights=tuple(row.length_us for row in report.pipelines))
@@ -278,7 +278,7 @@ def _link_lines(report: JobReport) -> Iterator[str]:
 
 
 def _clock_table(rows: list[Record]) -> Table:
-    """The clock of each rank; of many ranks those stay that are not tied, or are known the least."""
+    """The clock of each rank; with many ranks those stay that are not tied, or are known the least."""
     table = rendered(tables.CLOCKS, rows, rank=_rank_cell, clock_offset=_offset, interval=_interval, known_by=_known_by)
     return replace(table, weights=tuple(np.inf if row.offset_us is None else row.error_us or 0 for row in rows))
 

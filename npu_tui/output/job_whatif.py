@@ -155,7 +155,7 @@ class _Roles:
         return _JobChange(less, len(less))
 
     def gain(self, asked: Sequence[_JobChange]) -> int:
-        """What all ``asked`` together gain, ns; of two changes of one stint the one that shortens it more counts."""
+        """What all ``asked`` together gain, ns; among two changes of one stint the one that shortens it more counts."""
         less: dict[RoleSpan, float] = {}
         for one in asked:
             less |= {span: max(less.get(span, time), time) for span, time in one.change.items()}
@@ -225,10 +225,10 @@ def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:
 def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     """The steps of ``job`` with ``texts`` changed one after another.
 
-    Of pipelines ``stages even``, ``layers even`` (whole ones), ``stage N as others``, ``messages A to B as others`` (of
-    ranks), ``N micro batches`` (of the same size); of roles ``tail as the median``, ``tail of ROLE as the median``,
-    ``role ROLE x0.8``; of any ranks ``rank N as its peers``. Raises ``UnknownChangeError`` for a text that means
-    nothing here, ``InputError`` where nothing can be replayed.
+    For pipelines ``stages even``, ``layers even`` (whole ones), ``stage N as others``, ``messages A to B as others``
+    (of ranks), ``N micro batches`` (of the same size); for roles ``tail as the median``, ``tail of ROLE as the
+    median``, ``role ROLE x0.8``; for any ranks ``rank N as its peers``. Raises ``UnknownChangeError`` for a text that
+    means nothing here, ``InputError`` where nothing can be replayed.
     """
     replay = _replayed_model(job, texts)
     asked = [replay.asked(" ".join(text.split())) for text in texts]

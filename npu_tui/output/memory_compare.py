@@ -42,7 +42,7 @@ class DevicePairRow(Struct, frozen=True, kw_only=True):
 class ComparedMemory(Root, frozen=True, kw_only=True):
     """What two memory snapshots hold differently. Devices that only one side has are not compared.
 
-    Of dumps of MemScope a device stands with its allocator, such as ``0 PTA``.
+    In dumps of MemScope a device stands with its allocator, such as ``0 PTA``.
     """
 
     FIRST: ClassVar = ("devices",)

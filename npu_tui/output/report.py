@@ -268,7 +268,7 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
 
 
 MOST_ROWS = 1000
-"""Of a list of requests or of drains."""
+"""Rows of a list of requests or of drains."""
 
 _LISTS = {table.section: table for table in declared_tables("npu_tui.profile") if table.section}
 """The sections that are the rows of a table."""

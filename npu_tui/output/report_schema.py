@@ -78,7 +78,7 @@ class BorrowedPart(Struct, frozen=True, kw_only=True):
     """The code of replayed kernels by the profile ``path`` (``--eager``).
 
     ``kernels`` count and ``total_us`` adds up those in graphs, of all of them ``placed`` have a place in the
-    ``sequences`` of the other profile, ``unique`` a single one; of ``with_module`` the module is known too.
+    ``sequences`` of the other profile, ``unique`` a single one; for ``with_module`` of them the module is known too.
     ``covered_here`` and ``covered_there`` are the shares of both sides that are placed. Where one is below 0.8,
     ``fits`` is false and only operations are borrowed. ``eager_kernels`` are outside of graphs. ``unplaced`` names the
     first kernels without a place.

@@ -42,7 +42,7 @@ def class_word(cls: str) -> str:
 
 
 def overlap_title(overlap: OverlapPart) -> str:
-    """The title of how the device spent its time: of several devices, that it is their sum."""
+    """The title of how the device spent its time: with several devices, that it is their sum."""
     if not overlap.devices:
         return say("report.overlap")
     return say("report.overlap.sum", count=len(overlap.devices))
@@ -326,7 +326,7 @@ def _route(row: Record) -> str:
 
 
 def ranges_table(ranges: list[Record]) -> Table:
-    """Where launches starve; of many ranges those count that lose most."""
+    """Where launches starve; among many ranges those count that lose most."""
     return replace(
         rendered(RANGES, ranges),
         weights=tuple(row.lost_us for row in ranges),

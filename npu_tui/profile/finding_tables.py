@@ -285,7 +285,7 @@ CRITICAL_PATH = table(
 
 
 def path_owners(profile: Profile, paths: Sequence[JudgedPath] | None = None) -> TableSheet:
-    """The owners of the paths of all devices, or of ``paths``: of each path the one with the most time first.
+    """The owners of the paths of all devices, or of ``paths``: in each path the one with the most time first.
 
     Raises ``InputError`` as ``Profile.critical_paths``.
     """

@@ -107,7 +107,7 @@ def _kernel_side(profile: Profile) -> KernelSide:
 
 
 def code_of(profile: Profile, item: int) -> CodeLine | None:
-    """The line of the slice ``item`` or of what launched it; of a replayed kernel the borrowed one, if there is."""
+    """The line of the slice ``item`` or of what launched it; for a replayed kernel the borrowed one, if there is."""
     found = profile.whole.borrowed
     return (None if found is None else found.line_at(item)) or line_of(profile.trace, item)
 

@@ -120,7 +120,7 @@ def _link_classes(profile: Profile) -> LinkClasses:
 
 
 def _charts(profile: Profile) -> list[Chart]:
-    """Lead and queue depth of every device that is launched to, under its layer; of a snapshot curves of memory."""
+    """Lead and queue depth of every device that is launched to, under its layer; for a snapshot curves of memory."""
     trace, charts = profile.trace, list[Chart]()
     if trace.snapshot is not None:
         layer_of = {layer.pid: layer for layer in trace.layers}
@@ -178,7 +178,7 @@ def _going_on(profile: Profile, part: str) -> StepFunction:
 def memory_charts(profile: Profile) -> list[Chart]:
     """Curves of memory under the first layer of the device, those of the framework first; none without files.
 
-    Of the components of the device those are drawn that reach 100 MiB, as their table shows all.
+    Components of the device are drawn if they reach 100 MiB, as their table shows all.
     """
     trace = profile.trace
     if trace.snapshot is not None:

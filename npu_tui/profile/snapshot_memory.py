@@ -112,8 +112,8 @@ class SnapshotBeside(HeldMemory, eq=False):
 def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) -> SnapshotBeside | None:
     """The memory snapshot that ``trace`` was made of, or the one that lies beside the profile at ``source``.
 
-    The profile is of device ``number``, where that is known. Of several files the likeliest one counts; one whose times
-    lie outside of the profile only if none is better.
+    The profile is of device ``number``, where that is known. Among several files the likeliest one counts; one whose
+    times lie outside of the profile only if none is better.
     """
     if trace.snapshot is not None:
         device = main_device(trace.snapshot, number)

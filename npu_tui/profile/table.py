@@ -182,8 +182,8 @@ class Table(Struct, frozen=True):
     """A table and its views; ``make`` gives its values for a part of a profile, or another ``subject``.
 
     ``row`` is the type of a row of JSON. With ``extended`` files beside the trace may add columns. The report has its
-    rows as the list ``section``, made with the ``options``; of very many those that are ``longest`` by a column. With a
-    ``tab`` the panel shows it by its name.
+    rows as the list ``section``, made with the ``options``; of very many rows those that are ``longest`` by a column.
+    With a ``tab`` the panel shows it by its name.
     """
 
     id: str

@@ -136,7 +136,7 @@ def _scans(tokens: list[tuple[str, str]]) -> int:
 
 
 _MOST_CELLS = 100_000_000
-"""Numbers and texts of an answer: of a table with 10 columns 10 million rows."""
+"""Numbers and texts of an answer: for a table with 10 columns 10 million rows."""
 
 
 def most_rows(columns: int) -> int:

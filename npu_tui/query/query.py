@@ -94,7 +94,7 @@ _NO_FUNCTION = re.compile(r"unsupported function '(.+?)'", re.DOTALL)
 _IN_FRONT = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
 _STATEMENTS = ("select", "with", "from", "explain", "show", "values")
 _MOST_NAMES = 12
-"""Columns up to which all are listed where one is unknown; of more the ``_NEAREST`` ones."""
+"""Columns up to which all are listed where one is unknown; if there are more, the ``_NEAREST`` ones."""
 _NEAREST = 6
 _LONGEST = 300
 

@@ -311,8 +311,8 @@ def _add_savings(
     """Add to ``savings`` what one operator in place of each run of ``matched`` would save.
 
     Runs are disjoint stretches of ``items``, which take ``time`` ns on the device each; ``code`` (items,) is the place
-    of their names in ``names``. One operator takes about as long as the longest of a run, or as its products; of a
-    whole run, which something cheap replaces, nothing stays. A chain ends at an item with ``breaks``.
+    of their names in ``names``. One operator takes about as long as the longest of a run, or as its products; nothing
+    stays of a whole run that something cheap replaces. A chain ends at an item with ``breaks``.
     """
     if not len(matched.run):
         return

@@ -130,7 +130,7 @@ def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
 def _casts_back(table: KernelTable) -> Bools:
     """The casts, one after another on a stream, that convert what the one before them made to what that had read; (n,).
 
-    Of such casts none is needed where they end with the type they began with, and one where they do not.
+    No such cast is needed where they end with the type they began with, and one where they do not.
     """
     needless = np.zeros(len(table), np.bool_)
     stream = table.details.get("stream")

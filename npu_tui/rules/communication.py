@@ -348,7 +348,7 @@ def exposed_of(facts: Facts, item: int) -> int:
 
 
 def data_sizes(facts: Facts) -> I64:
-    """Bytes of the data of each collective; of many ranks each sends those of a sum twice; (n,)."""
+    """Bytes of the data of each collective; with many ranks each sends those of a sum twice; (n,)."""
     every = facts.collectives
     times = np.where(is_for(facts, "shards") | is_for(facts, "weights"), 1, 2)
     return np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0] // times)

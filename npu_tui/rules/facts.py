@@ -85,7 +85,7 @@ class Facts(JudgedTime):
 
     @once
     def step_ns(self) -> float:
-        """Mean length of the steps: on the host, or on the device where that takes longer; of a range its length.
+        """Mean length of the steps: on the host, or on the device where that takes longer; for a range its length.
 
         A host that runs ahead ends its steps long before the device does.
         """
@@ -341,7 +341,7 @@ class Facts(JudgedTime):
 
     @once
     def collectives(self) -> Collectives:
-        """The collectives of this device that start in the window; of a range of time those that lie in it in part."""
+        """The collectives of this device that start in the window; for a range of time those that lie in it in part."""
         collectives = self.inputs.collectives()
         if self.part.slices is None:
             return collectives.taken(np.zeros(0, np.int64))

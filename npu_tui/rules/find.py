@@ -39,7 +39,7 @@ THRESHOLDS: tuple[AnyThreshold, ...] = tuple(
 
 
 def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = None) -> Findings:
-    """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding.
+    """The findings of all ``devices`` of one trace; among several devices the one counts that loses most to a finding.
 
     ``threads`` of them run the rules, which are independent of each other. What makes the trace ``unsafe`` to judge is
     reported instead.

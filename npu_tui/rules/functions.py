@@ -1,8 +1,8 @@
 """What belongs to one work of the host: a function with all that it does, or operators and copies around them.
 
 A function is the deepest one that holds nearly all of what could go with it: those around it add nothing. Operators
-without a line that a host works through one after another are one piece of work where nothing is launched. Of copies
-those belong to it that it works on, and that take out what comes of it.
+without a line that a host works through one after another are one piece of work where nothing is launched. Copies
+belong to it if it works on them, or if they take out its result.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def deepest(functions: Sequence[Function], sizes: Sequence[float]) -> Function |
 def without_passes(facts: Facts, items: I64, kernels: Bools) -> Function | None:
     """The function that launches all of ``items`` and no kernel but ``kernels`` (a mask), with those it calls; or None.
 
-    Of several the deepest that holds nearly all of what the outermost does, on the host and on the device. It launches
-    no collectives either.
+    Among several the deepest that holds nearly all of what the outermost does, on the host and on the device. It
+    launches no collectives either.
     """
     stack, met = (stacks_of_launches(facts, each) for each in (facts.kernels, facts.collectives.item))
     own = np.unique(stacks_of_launches(facts, items))

@@ -345,7 +345,7 @@ def _asked_in(facts: Facts, call: str) -> I64 | None:
 
 
 def _as_one(facts: Facts, owners: list[Owner]) -> Owner:
-    """What ``owners`` do together; of a call around them, which waits and meets other ranks, that is part."""
+    """What ``owners`` do together; for a call around them, which waits and meets other ranks, that is part."""
     calls, change = owners[0].calls, change_of(tuple(owners))
     name = ", ".join(owner.name for owner in owners[:NAMED])
     if "::" not in owners[0].name:

@@ -128,7 +128,7 @@ def inside(span: Span, time: I64) -> Bools:
 
 
 def first_of_largest(values: I64 | F64, most: int) -> I64:
-    """The positions of the ``most`` largest of ``values``, largest first; of equals the earlier one."""
+    """The positions of the ``most`` largest of ``values``, largest first; among equals the earlier one."""
     if len(values) > most > 0:
         large = np.flatnonzero(values >= np.partition(values, len(values) - most)[len(values) - most])
         return large[np.argsort(-values[large], kind="stable")[:most]]

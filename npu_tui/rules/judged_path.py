@@ -153,7 +153,7 @@ class _Cover:
         self._of_thread = cache(self._host_of)
 
     def contains(self, own: Change) -> bool:
-        """Whether all of ``own`` is part of it; of work of the host, most."""
+        """Whether all of ``own`` is part of it; for work of the host, most."""
         if not (own.waits <= self._change.waits and own.in_time <= self._change.in_time):
             return False
         if not all(np.isin(task.items, self._tasks[task.gap]).all() for task in own.tasks):

@@ -365,7 +365,7 @@ def _advice(facts: Facts, lateness: LatePeers, name: str) -> list[Message]:
 
 
 def _again(facts: Facts, lateness: LatePeers, worst: LateCase) -> list[Message]:
-    """Where else a rank was last: of one rank the collectives, of several how long each was waited for."""
+    """Where else a rank was last: for one rank the collectives, for several how long each was waited for."""
     others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
     others = [case for case in others if case.excess > TOGETHER_NS] or others
     again = sorted(others[:5], key=lateness.cases.index)

@@ -227,7 +227,7 @@ def optimizer(facts: Facts) -> Draft | None:
 def _optimizer_kernels(facts: Facts, items: I64) -> tuple[I64, float]:
     """The kernels of the optimizer's steps ``items``, and the share of their time that one kernel in their place takes.
 
-    The type that takes longest for one pass over the parameters reads and writes the most tensors. Of those that take
+    The type that takes longest for one pass over the parameters reads and writes the most tensors. Among those of
     notable time the one with the fewest kernels makes one pass.
     """
     source = operation_of(facts.trace, facts.kernels)

@@ -56,9 +56,9 @@ class Kind(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """A place that proves a finding: ``[start, end)`` in ns, on ``lane`` if it has one, at ``slice`` if it is one.
 
-    ``name`` is the name of the slice or of the lane, without control characters; ``note`` says what to look at. Of a
-    comparison it is in the trace of one ``side``. Of a job it is on a ``rank``, in ns since 1970 by the clock of its
-    device. Of a memory snapshot it may be an ``event`` of the history.
+    ``name`` is the name of the slice or of the lane, without control characters; ``note`` says what to look at. In a
+    comparison it is in the trace of one ``side``. In a job it is on a ``rank``, in ns since 1970 by the clock of its
+    device. In a memory snapshot it may be an ``event`` of the history.
     """
 
     start: int
@@ -108,7 +108,7 @@ class Finding(Struct, frozen=True):
     ``verdict`` is its line on the opening screen, None where others come first for sure. It is the ``number``-th of its
     rule.
 
-    Of a job ``ranks`` are those it is about, of the ``role`` in a job of several. Of a comparison ``delta_ns`` is what
+    In a job ``ranks`` are those it is about, of the ``role`` in a job of several. In a comparison ``delta_ns`` is what
     it adds to a step (negative: saves), within ``error_ns`` (95 %); ``p`` is how likely chance made it, ``items`` are
     all of its slices in the base and in the new profile. In a memory snapshot ``gain_bytes`` is what another setting
     reserves less, and ``owner`` the owner of the memory. None where it is not known or about something else.

@@ -108,7 +108,7 @@ _OF_MASKS = ("BOOL", "UINT8")
 
 
 def masks(facts: Facts) -> Draft | None:
-    """Fused attention that reads a mask of all scores, and so computes all: of a causal one half are not needed.
+    """Fused attention that reads a mask of all scores, and so computes all: half of a causal one are not needed.
 
     What the mask holds is not recorded, so this is a choice of the user.
     """

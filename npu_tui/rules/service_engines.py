@@ -308,7 +308,7 @@ def _unstalled(model: ServiceModel) -> ServiceModel:
 def _kind_of(facts: ServiceFacts, stalls: Stalls, named: list[Named]) -> tuple[str, Said]:
     """Whether nearly all that ``stalls`` take is of schedules, of inputs or of steps of a new size; what lies there.
 
-    Of schedules it is said whether they come with new requests, which few others do.
+    For schedules it says whether they come with new requests, which few others do.
     """
     found, steps = facts.found, facts.found.steps
 

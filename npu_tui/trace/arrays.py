@@ -127,7 +127,7 @@ class BySlice:
     """
 
     def __init__(self, items: npt.NDArray[np.integer], values: npt.NDArray[np.integer]) -> None:
-        """``values`` are the numbers of ``items``, (n,) each; of several for one slice the first counts."""
+        """``values`` are the numbers of ``items``, (n,) each; among several for one slice the first counts."""
         self.items = items.astype(np.int64, copy=False)
         self._first, self._last = (int(items.min()), int(items.max())) if len(items) else (0, -1)
         self._numbers = np.zeros(self._last - self._first + 2, np.int32)  # one more entry for slices without a number

@@ -1,8 +1,8 @@
 """What names say: the class of a slice (its colour and texture), roles of lanes, frames of Python, steps of engines.
 
-Of a step of an inference engine (vLLM, SGLang, ATOM, xDiT) the name has kind, requests and tokens. It decides and never
-the category: torch_npu writes every ``record_function`` as ``cpu_op``.
-Sources: vllm v1/worker/gpu_worker.py, sglang model_executor/step_span_utils.py, TraceLens annotation_utils.py.
+The name of a step of an inference engine (vLLM, SGLang, ATOM, xDiT) has kind, requests and tokens. It decides and never
+the category: torch_npu writes every ``record_function`` as ``cpu_op``. Sources: vllm v1/worker/gpu_worker.py, sglang
+model_executor/step_span_utils.py, TraceLens annotation_utils.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EngineName(Struct, frozen=True):
     """What the name of a step says; a field is None where it says nothing of it.
 
     ``kind`` is ``prefill``, ``decode``, ``mixed``, ``dummy`` (no request), ``capture``, ``diffusion`` or a mode of
-    SGLang as written, such as ``TARGET_VERIFY``. Of all scheduled ``tokens``, ``context_tokens`` are of prompts;
+    SGLang as written, such as ``TARGET_VERIFY``. Of all scheduled ``tokens``, ``context_tokens`` belong to prompts;
     ``kv_tokens`` are the keys and values that attention reads, with those computed earlier. ``padded`` is the size that
     a batch was filled up to. A name that ``is_mode`` gives the mode of a step, also within another name.
     """

@@ -59,7 +59,7 @@ BLOCK_GRAIN = 512
 """``kMinBlockSize``: sizes of blocks are multiples of it, bytes."""
 
 SEGMENTS_PID = 1 << 20
-"""Of a trace that was made of a snapshot: the number of the first layer with the segments of a device."""
+"""In a trace made of a snapshot: the number of the first layer with the segments of a device."""
 AGES = "history", "older than the history", "never released", "released after the peak"
 """The lanes of such a trace: the history, and blocks by their age."""
 MEMORY = Nature(

@@ -395,7 +395,7 @@ class NpuTui(Program, inherit_bindings=False):
             self._load([opening_of(path, self._cached) for path in paths], None)
 
     def analyse(self, raws: list[RawProfile], job: bool) -> None:
-        """Analyse raw profiles while the user goes on, then open them one below the other; of a ``job`` the first."""
+        """Analyse raw profiles while the user goes on, then open them one below the other; for a ``job`` the first."""
         self._tell(self.recordings.analyse(raws, job))
 
     def stop_work(self) -> None:

@@ -307,7 +307,7 @@ def selection_line(
 ) -> str:
     """The selected slice, or the range without one, in at most ``width`` columns; "" without either.
 
-    ``linked``: also the other end of its link, which takes a look at all links of the trace: of several the one from
+    ``linked``: also the other end of its link, which takes a look at all links of the trace: among several the one from
     slice ``origin``. ``opened``: Details are on show, so their key is not named.
     """
     state, gap = explorer.state, say("list.selected")

@@ -129,7 +129,7 @@ class Overview:
 
     @property
     def rank(self) -> int:
-        """The rank under the cursor; of a row of several its first one."""
+        """The rank under the cursor; in a row of several the first one."""
         return self.rows[self.row].ranks[0] if self.rows else self.job.ranks[0].rank
 
     @property

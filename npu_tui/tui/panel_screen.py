@@ -103,7 +103,7 @@ class Program(PlainApp[InputError | None], inherit_bindings=False):
 
     @abstractmethod
     def analyse(self, raws: list[RawProfile], job: bool) -> None:
-        """Analyse raw profiles, then open them one below the other; of a ``job`` the first one."""
+        """Analyse raw profiles, then open them one below the other; for a ``job`` the first one."""
 
 
 class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):

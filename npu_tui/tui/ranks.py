@@ -167,7 +167,7 @@ class ComparedRanks:
         return say(f"compared.shown.{pair.face}")
 
     def _turn(self, pair: ComparedPair, face: Face) -> None:
-        """Show ``face``: of one side the rows stand where those of the other stood."""
+        """Show ``face``: the rows of one side stand where those of the other stood."""
         alike = "both" not in (face, pair.face)
         pair.face = face
         self._explorer.list.show_face(alike)
@@ -382,7 +382,7 @@ def _inside(session: Session, selected: Selected) -> Selected | None:
 
 
 def _batch(session: Session, selected: Selected, number: int) -> Selected | None:
-    """The step around a slice of the host or a kernel; of a step the executed batch that shares most time with it."""
+    """The step around a slice of the host or a kernel; for a step the executed batch that shares most time with it."""
     profile = session.profiles[selected.trace]
     start = session.scene.traces[selected.trace].slices.start[selected.item]
     steps = profile.engine.steps

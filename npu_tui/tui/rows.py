@@ -113,7 +113,7 @@ class Rows(PlainTable):
         return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
 
     def render_line(self, y: int) -> Strip:
-        """A line of the table. Of a column that the edge cuts, a text ends with …; a part of a number says nothing.
+        """A line of the table. In a column that the edge cuts, a text ends with …; a part of a number says nothing.
 
         Neither does a text with less room than its heading needs.
         """
@@ -238,8 +238,8 @@ class Rows(PlainTable):
     def _heights_at(self, at: int) -> list[int]:
         """The lines of each row while the cursor is on row ``at``.
 
-        The last text of that row has all it needs, those of the others, from the top on, what the table has left; of
-        what is not whole another row stays in sight.
+        The last text of that row has all it needs, those of the others, from the top on, what the table has left; if it
+        is not whole another row stays in sight.
         """
         heights = [1] * len(self._drawn)
         if not self._room:

@@ -306,7 +306,7 @@ class MainScreen(PanelScreen[Timeline]):
         return None
 
     def step(self, direction: int) -> str | None:
-        """The next (1) or previous (-1) step; of several ranks the next rank, of a comparison the steps of both."""
+        """The next (1) or previous (-1) step; with several ranks the next rank, in a comparison the steps of both."""
         if self.ranks.alone:
             return self.ranks.beside(direction)
         if self.session.picture is not None:

@@ -260,7 +260,7 @@ class LaneArea(Struct, frozen=True):
 
 
 def links_of_slice(trace: Trace, item: int) -> I64:
-    """Indices of the links that start or end at slice ``item``; of more than 64 those with the least latency."""
+    """Indices of the links that start or end at slice ``item``; if more than 64, those with the least latency."""
     links = trace.links
     links_of_item = np.flatnonzero((links.source_slice == item) | (links.target_slice == item))
     if len(links_of_item) > _OF_SELECTION:

@@ -231,7 +231,7 @@ def task_beside(trace: Trace, item: int, onward: bool) -> int | None:
 
 
 def _on(trace: Trace, kind: LayerKind, device: int | None, planes: bool) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The slices on layers of ``kind`` of a device; of communication layers those on ``planes`` or on group lanes."""
+    """The slices on layers of ``kind`` of a device; in communication layers those on ``planes`` or on group lanes."""
     parts = [
         np.arange(lane.first, lane.last, dtype=np.int64)
         for lane in trace.file_lanes

@@ -526,7 +526,7 @@ class Scene(Struct):
     def step_at(self, when: int, only: int | None = None) -> tuple[int, int] | None:
         """Start and end of the step around ``when``, else of the nearest one; None without steps.
 
-        With ``only`` that is a step of that trace, if it has any. Of a pair it is always the compared step.
+        With ``only`` that is a step of that trace, if it has any. In a pair it is always the compared step.
         """
         if self.pair is not None:
             return self.pair.step(self.offsets)

@@ -103,7 +103,7 @@ class ViewHistory(Struct, Generic[T]):
     _last: float = float("-inf")
 
     def leave(self, place: T, now: float) -> None:
-        """Record ``place``, which is left at ``now`` seconds; of a burst of moves only the first place is kept."""
+        """Record ``place``, which is left at ``now`` seconds; in a burst of moves only the first place is kept."""
         if now - self._last > BURST_SECONDS and (not self.past or self.past[-1] != place):
             self.past.append(place)
         self._last = now

@@ -10,7 +10,7 @@ torch_npu and MindSpore write ``trace_view.json`` into ``ASCEND_PROFILER_OUTPUT`
 
 msprof writes ``msprof_<time>.json``, in slices if it is long, into ``mindstudio_profiler_output`` of ``PROF_<number>``.
 Up to CANN 7 it put ``msprof_<device>_<model>_<iteration>.json`` into ``device_<number>/timeline`` of that folder, or
-only ``task_time_<...>.json``. Of several exports the last one counts; all slices of an export are one trace. Both:
+only ``task_time_<...>.json``. Among several exports the last one counts; all slices of an export are one trace. Both:
 https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0056.html.
 
 Kineto writes ``<worker>.<time>.pt.trace.json`` on GPUs and CPUs

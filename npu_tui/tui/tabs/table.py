@@ -387,7 +387,7 @@ def nothing(now: Context, words: str) -> str:
 
 
 def of_a_device(make: Callable[[Context], Content]) -> Callable[[Context], Content]:
-    """``make``; of a subject without kernels the keys that show what it holds."""
+    """``make``; for a subject without kernels the keys that show what it holds."""
 
     def made(now: Context) -> Content:
         why = subject_of(now.profile.trace).no_kernels
