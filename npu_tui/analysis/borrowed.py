@@ -4,7 +4,7 @@ A captured graph is one launch: its kernels have no operation, module or line. A
 one of the capture, has them. Both sides are sequences of kernels, one a step, which are aligned; a pair counts where no
 other longest alignment has it elsewhere.
 
-Where launches come from: the operation, the shapes of its inputs, the modules around it and the line of code.
+A launch comes from an operation with shapes of its inputs, modules around it and a line of code.
 
 In torch_npu a launch is an operation with a call stack. Of Kineto it is a call of the runtime: operation, modules and
 frames of Python are the slices around it.

@@ -1,6 +1,6 @@
 """What of a profile could not be read, as a share of what its figures rest on: what a gate asks before it passes.
 
-The health of a trace: events that could not be placed, unbound links, and oddities of its times.
+The health of a trace is events that could not be placed, unbound links, and oddities of its times.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Experts compute in grouped matrix products. Tokens come to them and go back in k
 (MoeDistributeDispatch and Combine), in all-to-alls, or in whatever other collective stands next to the products.
 Source: the operators of CANN (aclnnGroupedMatmulV4, aclnnMoeDistributeDispatch), torch ``_grouped_mm``, DeepEP, vLLM.
 
-Where the experts of a layer are, what every device computes for them, and what moving some of them would change.
+``Swap`` and ``ExpertCopies`` say what moving or copying some experts of a layer would change.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Work belongs to the innermost frame of the program around it, time between two launches to the function that launches,
 a wait to the operation that waits.
 
-The calls that the host was in: a tree of them, and the line of code of each.
+``CallPaths`` is a tree of the calls that the host was in, each with its line of code.
 
 A thread has frames of Python, operations and calls of CANN in one another. A thread without frames, such as that of
 the backward pass or of the task queue, has the frames of the user that the operation's call stack names.

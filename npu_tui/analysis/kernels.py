@@ -1,6 +1,6 @@
 """Kernels as a table: durations, shapes and metrics from kernel_details.csv, floating-point work, chip peaks.
 
-Floating-point operations of fused attention, by the shapes of its kernels.
+Floating-point operations of fused attention follow from the shapes of its kernels.
 
 Forward: two products of 2 · B · N · d · scores each; backward: five, so 2.5 times as many. Scores are Sq · Sk, or half
 of them with the compressed causal mask of 2048 x 2048. Source: aclnnFlashAttentionScore (CANN), sparse modes 2 and 3.

@@ -1,6 +1,6 @@
 """What counts as most, as little, as few and as short: numbers that mean the same wherever something is judged.
 
-Thresholds of the rules are declared where they are used, and users set them in their settings: what one is, is here.
+Thresholds of the rules are declared where they are used, and users may set them; ``Threshold`` is here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds the slices of a trace that match a search, by its columns; terms about args are left to ``ArgReader.scan``.
 
-The language of searches: one line of text, parsed into terms that must all hold.
+A search is one line of text, parsed into terms that must all hold.
 
 Plain words are part of a name, ``/words/`` is a regular expression, and fields such as ``dur>1ms`` or ``layer:cann``
 are separated by blanks. As an example, ``matmul dur>1ms layer:"Ascend Hardware"`` finds long MatMul kernels.

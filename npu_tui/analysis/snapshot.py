@@ -1,6 +1,6 @@
-"""What a memory snapshot shows: who held memory at a moment, what grew from step to step, what lies in pieces.
+"""What a memory snapshot shows: who held memory at a moment, what grew, what lies in pieces, what is free.
 
-Free blocks of the allocator at a moment of its history: what a request could have been served from.
+The free blocks of the allocator at a moment are what a request could have been served from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether two samples of times differ, and what may be said of a change: slower, faster, same or unsure.
+"""Whether two samples of times differ (slower, faster, same or unsure), and how durations are distributed.
 
 Times are int64 or float64 ns. The tests are those of Mann and Whitney (1947), Wilcoxon (1945), Hodges and Lehmann
 (1963), Benjamini and Hochberg (1995).

@@ -1,14 +1,14 @@
-"""Steps that the profiler marks, warm-up, and the spread of lengths.
+"""Steps: those that the profiler marks, odd ones, and those of an inference engine.
 
 ``ProfilerStep#N`` marks a step; its window on the device begins with the first work that it launched. Warm-up are
 leading steps that are longer than the later ones by more than those spread.
 
-Steps that compute longer than their equals, and the kernels by which they do.
+Odd steps compute longer than their equals, by some kernels.
 
 Nothing is said of steps that differ regularly, or by as much as all differ: gradients that are summed up over several
 steps, batches of any length.
 
-The steps of an inference engine: what their names say, what each of them launched, and when that ran.
+A step of an inference engine has what its name says, what it launched, and when that ran.
 
 Work belongs to the step that launched it. What has no launch, such as kernels of a graph, follows the last launch on
 its stream; without any launch the clock decides.

@@ -1,10 +1,10 @@
-"""Kernels of two profiles by what they are: groups of equal kernels, and which group became which.
+"""Kernels and collectives of two profiles matched: which group of equal kernels became which, who waited for whom.
 
 A group's difference splits without rest into "more calls" and "slower calls". Groups are matched by (type, shapes,
 dtypes, formats, core) where both profiles have kernel_details.csv, else by type; kernels of matched operations show
 which group turned into another one.
 
-Collectives of two profiles matched, with how long each waited for whom.
+Collectives come with how long each waited for whom.
 
 They are matched by type, communicator and place in the step, never by name: that holds a hash of the communicator,
 which differs from run to run.

@@ -1,9 +1,9 @@
-"""Host operations of two profiles matched, as sequences, and how far one side is behind at each.
+"""Host operations and code lines of two profiles matched, and how far one side is behind at each operation.
 
 Threads are matched by role, never by id. Top-level operations are matched as sequences, then the children of every
 matched pair among themselves, level by level.
 
-Code lines of two profiles: what launching from each cost, also where the line has moved.
+Of code lines it says what launching from each cost, also where the line has moved.
 """
 
 from __future__ import annotations

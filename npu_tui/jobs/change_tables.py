@@ -2,7 +2,7 @@
 
 Times are in us a step; differences are new minus base.
 
-What changed between two jobs, as findings: the work of ranks, of stages, of all; transfers; what is not compared.
+Findings say what changed: the work of ranks, of stages, of all; transfers; what is not compared.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A kernel belongs to the backward pass where its operation does (``fwdbwd`` links
 operations, as in kernel_details.csv, the types decide: what has a twin with ``Grad`` belongs to the forward pass, and
 the twin to the other. A pass ends where its message is sent, and begins where the message that it needs has come.
 
-One step of a pipeline, and what-ifs: the same passes with other times, transfers or numbers of micro batches.
+``PipelineRun`` is one step of a pipeline, and its what-ifs: other times, transfers or numbers of micro batches.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The walk goes back along a rank until a collective that another rank came to last, and on from there at that rank. A
 rank is read when the walk comes to it.
 
-The run of one rank, to be walked backwards from any of its collectives, on the common clock of its job.
+The run of a rank can be walked backwards from any of its collectives, on the common clock of its job.
 """
 
 from __future__ import annotations

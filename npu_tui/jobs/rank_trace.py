@@ -1,8 +1,8 @@
 """What a trace says of its rank: calls, notifies between ranks, and when peers that are not on disk came.
 
-Which collective a kernel of NCCL or RCCL is: its type, its group, and its number within the group.
+Kernels of NCCL and RCCL are collectives too, by type, group and number within the group.
 
-PyTorch writes them into the args of the kernel (``Collective name``, ``Process Group Name``, ``Process Group Ranks``,
+PyTorch writes these into the args of the kernel (``Collective name``, ``Process Group Name``, ``Process Group Ranks``,
 ``Seq``; from 2.2 on, not every version has all of them); without ``Collective name`` the name of the kernel has the
 type. Source: torch/csrc/distributed/c10d/ParamCommsUtils.hpp, libkineto's output_json.cpp.
 """

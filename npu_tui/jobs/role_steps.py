@@ -1,6 +1,6 @@
 """The profiles of one rank of a role, recorded a step at a time, put together; and a rank without its peers.
 
-When a rank worked as which role, by its trace: ranges of mstx around the functions of a role, else its device.
+A trace shows when its rank worked as which role: by ranges of mstx around the functions of a role, else by the device.
 """
 
 from __future__ import annotations

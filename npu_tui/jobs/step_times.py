@@ -1,8 +1,8 @@
 """What the steps of every rank were spent on, as samples: (ranks, steps), ns, and which steps are left out.
 
-What of a job is not there, as a share of what its figures rest on.
+Also what of a job is missing, as a share of what its figures rest on.
 
-Which ranks of two jobs do the same work: those at the same place of their jobs, whatever their numbers are.
+Ranks of two jobs do the same work if they have the same place in their jobs, whatever their numbers are.
 """
 
 from __future__ import annotations

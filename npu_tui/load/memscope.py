@@ -5,7 +5,7 @@ order them. What the driver (HAL) gave out holds the segments of PyTorch (PTA), 
 dump has no segments: where the allocator does not count what it has reserved, that is unknown, and so is what lies
 unused in it.
 
-The lives of blocks: allocations paired with what gave them back, and those the history does not begin or end.
+A life of a block is an allocation paired with what gave it back; the history may lack either.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ some times its own size.
 
 A million entries of the same shape are no million dicts: ``Unpickler`` reads a run of them at once, into columns.
 
-Runs of equal entries in a pickle: a million dicts with the same keys, read at once into columns.
+Such a run is, for example, a million dicts with the same keys.
 
 The bytes of an entry are the same but for its numbers and references: EMPTY_DICT, MARK, then for every key a reference
 to the key and a value, then SETITEMS. Values are numbers, pairs of numbers, references to what was there before, lists

@@ -3,7 +3,7 @@
 Packed files (but gzip, which is unpacked), other encodings, tables and pages are recognised by the signatures that
 ``file(1)`` knows; a Git LFS pointer is described at https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
 
-The fast reader of a text trace: scanners in threads, each with ranges of the file, put together in file order.
+The fast reader has scanners in threads, each with ranges of the file, put together in file order.
 
 A range begins where an event is likely to begin (``json_chunks.boundary_from``). Only the end of the range before it
 proves that: a range that began elsewhere, as within nested args, is scanned again from the proven place.

@@ -2,7 +2,7 @@
 
 The loops of ``rows.c``, each with its slower twin.
 
-The columns of a CSV file from some of its rows, by the loop of ``columns.c``.
+``columns.c`` makes the columns of a CSV file from some of its rows.
 
 Processor time of the loop against that of polars and regular expressions, which read what is odd: 627 MB of an
 inference service open in 6.3 s instead of 9.8, the requests of its batches in 1.6 s instead of 4.7; 140 MB of

@@ -1,8 +1,8 @@
 """Spans ``[start, end)`` and places among ascending times: the loops of ``spans.c``, each with its slower twin.
 
-The loop of the replay, that of ``replay.c``, and its slower twin. Edges and rows are int32, times int64.
+Also the loop of the replay, ``replay.c``. Edges and rows are int32, times int64.
 
-What threads were in during stretches of their time: the loop of ``stacks.c``, and its slower twin.
+``stacks.c`` finds what threads were in during stretches of their time.
 """
 
 from __future__ import annotations

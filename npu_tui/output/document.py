@@ -3,7 +3,7 @@
 A builder decides what is said and in which order. A writer decides how a block looks and how much of it fits: a
 terminal gets ten rows of a table, a page five hundred. So a builder never asks for the format.
 
-A declared table as a block of a document, made of the rows of its JSON, and how values are written in words.
+A declared table becomes a block made of the rows of its JSON; here is also how values are written in words.
 """
 
 from __future__ import annotations

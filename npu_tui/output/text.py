@@ -1,6 +1,4 @@
-"""A document as plain text, for a terminal or an issue.
-
-A document as Markdown to paste into an issue or a pull request.
+"""A document as plain text for a terminal, and as Markdown to paste into an issue or a pull request.
 
 Names of a trace read as they are written: none of them becomes markup, a link, a mention or the number of an issue.
 """

@@ -1,6 +1,6 @@
-"""The tables of the files beside a trace: network cards, the state of each file, our figures against theirs, links.
+"""The tables of files beside a trace (network cards, state, our figures against theirs, links), and of lanes alone.
 
-The tables of traces without a device of their own: lanes, names, and the cores of one kernel with their pipes.
+Traces without a device have tables of lanes, names, and the cores of one kernel with their pipes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The tables about verdicts: findings, and the places that prove them.
+"""The tables about verdicts: findings, the places that prove them, and the critical path.
 
-The tables about the critical path: its stretches and their owners.
+Those of the critical path have its stretches and their owners.
 """
 
 from __future__ import annotations

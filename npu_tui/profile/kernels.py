@@ -1,6 +1,6 @@
 """The kernels of a profile with their rows of kernel_details and l2_cache, joined once by ``CompanionTables``.
 
-Who had the CPU while launches were late, by the recording of the scheduler beside a profile, put on its clock.
+Also who had the CPU while launches were late, by a recording of the scheduler put on the clock of the profile.
 """
 
 from __future__ import annotations

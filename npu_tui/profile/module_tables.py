@@ -1,6 +1,6 @@
-"""The tables of modules, and of the code of replayed kernels that another profile lends.
+"""The tables of modules, of fusion, and of the code of replayed kernels that another profile lends.
 
-The table of fusion: which fused operators ran, and which runs one of them could replace.
+Fusion is about which fused operators ran, and which runs one of them could replace.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The part of a profile that a question is about, and values that are the same for all parts.
+"""The part of a profile that a question is about, values that all parts share, and the kind of what was opened.
 
-What a user has opened: the kind of file or folder, by discovery and the layers.
+The kind of file or folder that a user opened comes from discovery and the layers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The answer to a query as text for people, or as bytes for programs.
+"""The answer to a query as text for people or as bytes for programs; and useful queries to begin with.
 
-Useful queries to begin with; ``query.example.<id>`` says what each one answers.
+The text ``query.example.<id>`` says what each of these answers.
 """
 
 from __future__ import annotations

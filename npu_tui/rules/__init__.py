@@ -1,7 +1,7 @@
 """What is wrong with a job, proved by places of the trace: a rule is one object in the file of its family.
 
 A family is a module with ``RULES``; its thresholds are beside the check that compares with them, its texts in
-``npu_tui/strings/<language>/rules.py``.
+``npu_tui/strings/<language>/rules.toml``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Findings about the data that kernels move, by kernel_details.csv and l2_cache.csv: bandwidth, cache, formats.
 
-Rules F24 of the collected diagnosis rules, conversions of formats and slow vector kernels (step 7 of the 20-step tuning
-checklist).
+Conversions of formats and slow vector kernels are step 7 of the 20-step tuning checklist.
 """
 
 from __future__ import annotations

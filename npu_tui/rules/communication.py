@@ -1,8 +1,8 @@
 """Findings about collectives: communication that nothing hides, and a long one.
 
-Rules F06 and F07 of the collected diagnosis rules: the signs of a communication bottleneck in the MindStudio
-Insight walk-through, who is late by the waits of the plane tasks, and the communication rules of msprof-analyze's
-advisor (byte alignment, packets, bandwidth contention, retransmission).
+Sources: the signs of a communication bottleneck in the MindStudio Insight walk-through, who is late by the waits of the
+plane tasks, and the communication rules of msprof-analyze's advisor (byte alignment, packets, bandwidth contention,
+retransmission).
 """
 
 from __future__ import annotations

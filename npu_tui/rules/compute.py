@@ -1,7 +1,6 @@
 """Findings about the work of the device itself: how much it computes, and on what.
 
-Rules F09 to F12, F21, F22 and F24 of the collected diagnosis rules: the tuning guides and the kernel rules of
-msprof-analyze's advisor.
+Sources: the tuning guides and the kernel rules of msprof-analyze's advisor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Findings about settings, what the profiler itself costs, and advice that the profile shows to be followed already.
 
-Rules F28 and F29 of the collected diagnosis rules: the environment rules of msprof-analyze's advisor, and the gap that
-a profiler with l2_cache leaves after every kernel.
+Sources: the environment rules of msprof-analyze's advisor, and the gap that a profiler with l2_cache leaves after every
+kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Findings about what a step works on: its batch is fetched and copied (F17 of the collected diagnosis rules)."""
+"""Findings about what a step works on: its batch is fetched and copied."""
 
 from __future__ import annotations
 

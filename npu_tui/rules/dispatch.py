@@ -1,7 +1,7 @@
 """Findings about launches that come too late.
 
-Rules F01 to F04 of the collected diagnosis rules: the MindStudio Insight walk-through (Free above 10 %, near-vertical
-launches, an interrupted pipeline) and the free analysis of msprof-analyze.
+Sources: the MindStudio Insight walk-through (Free above 10 %, near-vertical launches, an interrupted pipeline) and the
+free analysis of msprof-analyze.
 """
 
 from __future__ import annotations

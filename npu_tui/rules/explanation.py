@@ -1,6 +1,6 @@
-"""All that is to be said of a finding without a trace, in the language of the user.
+"""What can be said of a finding without a trace, and the glossary, in the language of the user.
 
-The words that the program uses and what people call them, in every language, with what leads on from each.
+The glossary has the words that the program uses, what people call them in every language, and what leads on from each.
 """
 
 from __future__ import annotations

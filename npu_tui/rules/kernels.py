@@ -1,7 +1,6 @@
 """Findings about how kernels use the cores, by kernel_details.csv.
 
-Rules F11 and F22 of the collected diagnosis rules: block dim, AI CPU and AI core performance of the advisor of
-msprof-analyze.
+Source: block dim, AI CPU and AI core performance of the advisor of msprof-analyze.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The finding about late ranks: who this rank waits for, and what each of them would save in its turn.
 
-Rule F08 of the collected diagnosis rules: who is late by the waits of the plane tasks. Ranks are those of the job where
-its groups are known, else places in the group: ``peers_seen`` numbers both, and here they get their names.
+The waits of the plane tasks show which ranks are late. Ranks are those of the job where its groups are known, else
+places in the group: ``peers_seen`` numbers both, and here they get their names.
 """
 
 from __future__ import annotations

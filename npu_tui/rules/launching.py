@@ -1,7 +1,6 @@
 """Findings about what keeps the host from launching: compiling, small kernels, optimizers that are not fused.
 
-Rules F13, F19 and F20 of the collected diagnosis rules, taken from the advisor of msprof-analyze and from
-the tuning guides.
+Sources: the advisor of msprof-analyze and the tuning guides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Findings about links between ranks: one that is slower than the others, and links that are used badly.
 
-Rule F27 of the collected diagnosis rules (byte alignment, packets, bandwidth contention, retransmission) and the links
-of one rank beside each other.
+The communication rules of msprof-analyze's advisor (byte alignment, packets, bandwidth contention, retransmission), and
+the links of one rank beside each other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Findings about device memory, by memory_record.csv, operator_memory.csv and the calls that take it.
 
-Rules F18 and F26 of the collected diagnosis rules; step 17 of the 20-step tuning checklist.
+Source: step 17 of the 20-step tuning checklist.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kernels slower than their equals: a few calls, those at a lower clock, those beside communication.
 
-The trouble table of the operator tuning guide (0-29), and the frequency rule of msprof-analyze's advisor (F23).
+The trouble table of the operator tuning guide (0-29), and the frequency rule of msprof-analyze's advisor.
 """
 
 from __future__ import annotations

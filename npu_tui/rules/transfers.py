@@ -1,4 +1,4 @@
-"""Findings about transfers by communication.json (rule F27 of the collected diagnosis rules), and needless ones.
+"""Findings about transfers by communication.json, and needless ones.
 
 Transport types are SDMA and RDMA; HCCS, PCIE and SIO are link types, whose data SDMA moves.
 """
