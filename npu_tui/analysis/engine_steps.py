@@ -208,11 +208,11 @@ def _steps_of(trace: Trace, work: LaunchedWork, windows: tuple[I64, I64], on_hos
     """
     low, high = windows
     step = BySlice(work.item, work.step + 1).of(items) - 1 if on_host else np.full(len(items), -2)
-    order, untold = np.flatnonzero(high > low), np.flatnonzero(step < -1)
-    if len(untold) and len(order):
-        start = trace.slices.start[items[untold]]
+    order, unlaunched = np.flatnonzero(high > low), np.flatnonzero(step < -1)
+    if len(unlaunched) and len(order):
+        start = trace.slices.start[items[unlaunched]]
         at = np.searchsorted(low[order], start, "right") - 1
-        step[untold] = np.where((at >= 0) & (start < high[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
+        step[unlaunched] = np.where((at >= 0) & (start < high[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
     return step
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.overlap import untold
+from npu_tui.analysis.overlap import time_left_out
 from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace, bulk_of
@@ -194,12 +194,15 @@ def trace_health(trace: Trace) -> TraceHealth:
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,
         far=0 if bulk is None else bulk.far,
         far_gap=0 if bulk is None else bulk.gap,
-        warnings=trace.health.warnings + _of_devices(trace) + _untold(trace),
+        warnings=trace.health.warnings + _of_devices(trace) + _overlap_left_out(trace),
     )
 
 
-def _untold(trace: Trace) -> list[Message]:
-    return [message("odd.untold", layer=name, missing=lost, share=lost / whole) for name, lost, whole in untold(trace)]
+def _overlap_left_out(trace: Trace) -> list[Message]:
+    return [
+        message("odd.untold", layer=name, missing=lost, share=lost / whole)
+        for name, lost, whole in time_left_out(trace)
+    ]
 
 
 def _of_devices(trace: Trace) -> list[Message]:

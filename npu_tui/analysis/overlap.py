@@ -54,7 +54,7 @@ class Overlap(Struct, frozen=True):
         return part / self.total if self.total else 0.0
 
 
-def untold(trace: Trace) -> list[tuple[str, int, int]]:
+def time_left_out(trace: Trace) -> list[tuple[str, int, int]]:
     """The layers of Overlap Analysis that leave time out: name, the time in none of its lanes, and all of it, ns.
 
     The profiler shares the time of a device out without a gap, so that what is missing was lost.

@@ -434,7 +434,7 @@ def sampling_of(found: ServiceTimeline) -> Sampling | None:
     if some is None:
         return None
     rids, inside, chosen = some
-    tried = [_told_apart(time[mine], steps.size[mine], inside, chosen, once) for once in (True, False)]
+    tried = [_separated(time[mine], steps.size[mine], inside, chosen, once) for once in (True, False)]
     chosen, (fixed, each, extra), away = min(tried, key=lambda one: one[-1])
     if away > HALF * plain[1] or not 0 < chosen.sum() <= HALF * len(chosen):
         return None
@@ -483,7 +483,7 @@ def _special(found: ServiceTimeline, mine: I64, time: F64) -> tuple[I64, F64, Bo
     return rids, inside.astype(np.float64), weight > (values[best] + values[best + 1]) / 2
 
 
-def _told_apart(time: F64, size: I64, inside: F64, chosen: Bools, once: bool) -> tuple[Bools, list[float], float]:
+def _separated(time: F64, size: I64, inside: F64, chosen: Bools, once: bool) -> tuple[Bools, list[float], float]:
     """Requests of ``inside`` (steps, n), begun with those ``chosen``, whose steps take longer, ``once`` or for each.
 
     One after another is taken in or left out, the one that brings times nearest to what they are then.

@@ -144,17 +144,17 @@ def _run_all(model: ServiceModel, engines: list[_Steps]) -> None:
         while ready:
             begin = max(min(ready.values()), free)
             taking = [one for one, moment in ready.items() if moment <= begin]
-            ends = {one: end for one in taking if (end := _told(one, begin)) is not None}
+            ends = {one: end for one in taking if (end := _next_answer(one, begin)) is not None}
             free = max(ends.values(), default=begin)
             for one in taking:
-                moment = _told(one, free) if one in ends else None
+                moment = _next_answer(one, free) if one in ends else None
                 if moment is None:
                     del ready[one]
                 else:
                     ready[one] = moment
 
 
-def _told(engine: _Steps, moment: float) -> float | None:
+def _next_answer(engine: _Steps, moment: float) -> float | None:
     """What ``engine`` answers at the ``moment``; None once it has nothing left to do."""
     try:
         return engine.send(moment)

@@ -165,19 +165,19 @@ def _terminal() -> list[Found]:
 def _tmux() -> list[Found]:
     if not os.environ.get("TMUX"):
         return []
-    version = _told_by_tmux("-V")
+    version = _asked_of_tmux("-V")
     rows = [Found("tmux", version.removeprefix("tmux ") or say("doctor.silent"))]
-    escape = _told_by_tmux("show-options", "-sv", "escape-time")
+    escape = _asked_of_tmux("show-options", "-sv", "escape-time")
     if escape.isdigit():
         rows.append(Found("escape-time", f"{escape} ms", say("doctor.escape") * (int(escape) > _ESCAPE_MOST_MS)))
-    keys = _told_by_tmux("show-options", "-sv", "extended-keys")
+    keys = _asked_of_tmux("show-options", "-sv", "extended-keys")
     rows.append(Found("extended-keys", keys or "-", say("doctor.extended") * (keys not in ("on", "always"))))
-    clipboard = _told_by_tmux("show-options", "-sv", "set-clipboard")
+    clipboard = _asked_of_tmux("show-options", "-sv", "set-clipboard")
     rows.append(Found("set-clipboard", clipboard or "-", say("doctor.clipboard") * (clipboard == "off")))
     return rows
 
 
-def _told_by_tmux(*words: str) -> str:
+def _asked_of_tmux(*words: str) -> str:
     """What tmux says to ``words``; empty where it says nothing in time."""
     try:
         done = subprocess.run(["tmux", *words], capture_output=True, timeout=_TMUX_SECONDS, check=False)

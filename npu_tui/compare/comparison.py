@@ -286,7 +286,7 @@ class ProfileComparison:
         return line_changes(self.base.lines, self.new.lines)
 
     @once
-    def owners(self) -> list[OwnerChange] | Untold:
+    def owners(self) -> list[OwnerChange] | OwnersUnknown:
         """The owners of the steps, by the critical paths; their differences sum to that of the step."""
         return owner_changes(self.base, self.new, self._renamed, self.step.delta)
 
@@ -357,7 +357,7 @@ class OwnerChange(Struct, frozen=True):
         return self.new_ns - self.base_ns
 
 
-class Untold(Struct, frozen=True):
+class OwnersUnknown(Struct, frozen=True):
     """Why the owners of two sides are not compared."""
 
     side: str
@@ -366,13 +366,13 @@ class Untold(Struct, frozen=True):
 
 def owner_changes(
     base: MeasuredSide, new: MeasuredSide, renamed: Mapping[str, str], delta: float
-) -> list[OwnerChange] | Untold:
+) -> list[OwnerChange] | OwnersUnknown:
     """The owners of both sides, the largest difference first; ``delta`` is that of the mean step, ns."""
     owned = []
     for name, side, names in (("base", base, renamed), ("new", new, {})):
         found = _owned(side, names)
         if isinstance(found, Message):
-            return Untold(name, found)
+            return OwnersUnknown(name, found)
         owned.append(found)
     pairs = _pairs(*owned)
     counts = len(base.windows), len(new.windows)

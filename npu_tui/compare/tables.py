@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.path import PathKind
-from npu_tui.compare.comparison import Untold
+from npu_tui.compare.comparison import OwnersUnknown
 from npu_tui.compare.kernels import Identity
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow, place_row
@@ -138,7 +138,7 @@ def owners(comparison: ProfileComparison) -> TableSheet:
     """The owners of the steps; none where a side does not know them."""
     rows = comparison.owners
     return attribute_rows(
-        () if isinstance(rows, Untold) else rows,
+        () if isinstance(rows, OwnersUnknown) else rows,
         "owner_base=base_ns owner_new=new_ns owner_delta=delta delta_ns_times_nm=exact",
         _OWN,
         kind=attrgetter("known.kind"),

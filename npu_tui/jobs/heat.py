@@ -136,7 +136,7 @@ class HeatSource:
         if metric == "change":
             return self._changed()
         if metric in _OF_STEPS:
-            return self._told_by_steps(metric)
+            return self._excess_by_step(metric)
         chosen = [
             number
             for number in range(len(self._groups))
@@ -225,7 +225,7 @@ class HeatSource:
     def _step_column(self, step: str) -> HeatColumn:
         return HeatColumn(step, step, tuple(n for n, step_of in enumerate(self._steps) if step_of == step))
 
-    def _told_by_steps(self, metric: Metric) -> Heat:
+    def _excess_by_step(self, metric: Metric) -> Heat:
         """How much more each rank has in a step than the rank with the least."""
         steps = [
             step

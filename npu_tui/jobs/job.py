@@ -203,14 +203,14 @@ class Job:
 
     def stage(self, rank: int) -> int | None:
         """The pipeline stage of ``rank``: as files say, in a chain, else by when its passes begin."""
-        told = self._told_stage(rank)
+        told = self._known_stage(rank)
         return self._piped.get(rank) if told is None else told
 
     @once
     def _piped(self) -> dict[int, int]:
         return {rank: stage for run in self.pipelines.runs for stage, rank in enumerate(run.ranks)}
 
-    def _told_stage(self, rank: int) -> int | None:
+    def _known_stage(self, rank: int) -> int | None:
         """The stage of ``rank``: as a file says, in its group, by the sizes of groups, in a chain."""
         if rank in self._stages:
             return self._stages[rank]
@@ -509,7 +509,7 @@ class Job:
         """Which stage of a pipeline ran which micro batch when; a job of several roles has them in its parts."""
         if len(self.parts) > 1:
             return Pipelines([])
-        return pipelines_of(Staged(self.ranks, self.meetings, self.clocks, self._told_stage, self.layout, self.steps))
+        return pipelines_of(Staged(self.ranks, self.meetings, self.clocks, self._known_stage, self.layout, self.steps))
 
     @once
     def links(self) -> list[Link]:

@@ -105,7 +105,7 @@ class JobPath(Struct, frozen=True):
 @of_trace
 def job_path(job: Job) -> JobPath:
     """The path of ``job``, or of the step of it that is looked at. Reads the traces of the ranks that it leads to."""
-    reason = _untold(job)
+    reason = _why_no_path(job)
     if reason is not None:
         return JobPath(reason=reason)
     # What is blamed may be narrowed to a group or a step, the chain goes through all of them.
@@ -116,7 +116,7 @@ def job_path(job: Job) -> JobPath:
     return JobPath(reason=last) if isinstance(last, Message) else _path_ending_with(walk, last)
 
 
-def _untold(job: Job) -> Message | None:
+def _why_no_path(job: Job) -> Message | None:
     """Why nothing can be said of ``job`` at all."""
     if len(job.parts) > 1 or any(len(profile.folders) > 1 for profile in job.ranks):
         return message("job.path.roles")

@@ -34,7 +34,7 @@ from npu_tui.load.load import load
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.judged_path import untold
+from npu_tui.rules.judged_path import why_untrusted
 from npu_tui.trace.message import Message, message
 
 
@@ -352,7 +352,7 @@ def rank_walk(
             if facts.has("overlap"):
                 if facts.replay is not None:
                     return RankWalk(place, profile, clock, facts, facts.replay)
-                reasons.append(untold(facts))
+                reasons.append(why_untrusted(facts))
     except InputError as error:
         return error.message
     return reasons[0] if reasons else message("path.no_launches")

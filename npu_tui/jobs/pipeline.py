@@ -31,11 +31,11 @@ PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")
 
 
 class Pipelines:
-    """The ``runs`` of all pipelines of a job by step; ``untold`` says what is no pipeline, and why."""
+    """The ``runs`` of all pipelines of a job by step; ``left_out`` says what is no pipeline, and why."""
 
-    def __init__(self, runs: Sequence[PipelineRun], untold: Sequence[Message] = ()) -> None:
+    def __init__(self, runs: Sequence[PipelineRun], left_out: Sequence[Message] = ()) -> None:
         self.runs = list(runs)
-        self.untold = list(untold)
+        self.left_out = list(left_out)
         self._cases: dict[int, tuple[Plan, list[int]]] = {}
         for number, run in enumerate(runs):
             self._cases.setdefault(id(run.plan), (run.plan, []))[1].append(number)

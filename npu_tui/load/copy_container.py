@@ -63,8 +63,8 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
     halves = 0
     while True:
         edges = _stretch_starts(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))
-        positions = _telling_positions(trace.rows, edges)
-        folded = {row: _telling_positions(rows, edges) for row, rows in leaves.items()}
+        positions = _kept_positions(trace.rows, edges)
+        folded = {row: _kept_positions(rows, edges) for row, rows in leaves.items()}
         if len(positions) + sum(map(len, folded.values())) <= MOST or _STEP >> halves <= _LEAST:
             break
         halves += 1
@@ -132,7 +132,7 @@ def _stretch_starts(trace: Trace, step: int, whole: int) -> I64:
     return np.unique(np.concatenate([np.asarray(part).astype(np.int64) for part in parts]))
 
 
-def _telling_positions(rows: Rows, edges: I64) -> I64:
+def _kept_positions(rows: Rows, edges: I64) -> I64:
     """The positions of ``rows`` to keep, ascending; even ones stay even, as the shades of bars alternate."""
     group = _row_numbers(rows.offset) * (len(edges) + 1) + np.searchsorted(edges, rows.start, "right")
     positions = _outstanding(group, rows.end - rows.start)

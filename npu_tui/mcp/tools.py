@@ -203,7 +203,7 @@ def report_tool(session: OpenProfiles, call: ToolCall, given: ReportArguments) -
     part = part_of(one_profile(opened), given.range, given.step)
 
     def make() -> _Fields:
-        told = _told_fields(profile_statement(part))
+        told = _all_fields(profile_statement(part))
         return told._replace(data=_with_owners(told.data))
 
     told = opened.kept(("report", part.selection), make)
@@ -235,7 +235,7 @@ class _Fields(NamedTuple):
     first: Sequence[str]
 
 
-def _told_fields(statement: Statement) -> _Fields:
+def _all_fields(statement: Statement) -> _Fields:
     laid_out = plain(document(statement.data, statement.verdict))
     return _Fields(side_by_side(laid_out), statement.data.FIRST)
 
@@ -385,7 +385,7 @@ def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAns
         told = opened.kept("remedies", make)
         return ToolAnswer(verdict=[remedies_document(told).title], data=plain(told), again=again)
     found = whatif(one_timeline(opened), changes) if job is None else job_whatif(job, changes)
-    told = _told_fields(whatif_statement(found)).data
+    told = _all_fields(whatif_statement(found)).data
     left_out = ("timeline", "source", "findings", "not_checked", "health")
     return ToolAnswer(verdict=told["verdict"], data={key: told[key] for key in told if key not in left_out})
 
@@ -399,8 +399,8 @@ def compare_tool(session: OpenProfiles, call: ToolCall, given: Compare) -> ToolA
 
     def compared() -> _Fields:
         if base.profile is None and new.profile is None:
-            return _told_fields(job_comparison_statement(JobComparison(base.job, new.job)))
-        return _told_fields(comparison_of(*(one_profile(side) for side in (base, new))))
+            return _all_fields(job_comparison_statement(JobComparison(base.job, new.job)))
+        return _all_fields(comparison_of(*(one_profile(side) for side in (base, new))))
 
     told = new.kept(("compared", base.place, base.stamp), compared)
     follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
@@ -423,7 +423,7 @@ def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswe
     narrow = given.group is not None or step is not None
 
     def make() -> _Fields:
-        return _told_fields(job_statement(job.narrowed(given.group, step) if narrow else job))
+        return _all_fields(job_statement(job.narrowed(given.group, step) if narrow else job))
 
     told = opened.kept(("ranks", given.group, step), make)
     follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
@@ -436,7 +436,7 @@ def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswe
     from npu_tui.jobs.history import read_log
     from npu_tui.output.statement import log_statement
 
-    told = _told_fields(log_statement(read_log(session.roots.place(given.path))))
+    told = _all_fields(log_statement(read_log(session.roots.place(given.path))))
     fields = separated_texts(given.fields) or ["changes", "runs.label", "runs.step_us"]
     return _document(told, fields, [], Next("log", {"path": given.path}))
 

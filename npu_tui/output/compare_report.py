@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.statistics import Judgement
 from npu_tui.compare import tables
-from npu_tui.compare.comparison import ProfileComparison, Untold
+from npu_tui.compare.comparison import OwnersUnknown, ProfileComparison
 from npu_tui.compare.differences import differences
 from npu_tui.compare.measured import MeasuredSide as MeasuredSide
 from npu_tui.compare.picture import ComparisonPicture as Pair
@@ -196,7 +196,7 @@ def compared(comparison: ProfileComparison, single: bool = True, ignored: frozen
 def _not_judged(comparison: ProfileComparison) -> list[Message]:
     """What is not compared, and why."""
     owners = comparison.owners
-    if not isinstance(owners, Untold):
+    if not isinstance(owners, OwnersUnknown):
         return comparison.comparability.not_judged
     return [
         *comparison.comparability.not_judged,

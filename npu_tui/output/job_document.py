@@ -75,7 +75,7 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
         known = {profile.rank for profile in job.ranks}
         blocks += job_pictures(job, "own" if first is None else metric_of_finding(first.id, first.ranks, known))
     if report.pipelines:
-        blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
+        blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_sentence(report),))]
     if path is not None and path.owners:
         blocks.append(_path_owners(path))
     found = [
@@ -126,7 +126,7 @@ def job_finding(report: JobReport, number: int, row: Record) -> Finding:
     return Finding(number, row.id, row.severity, row.title, "", row.detail, advice=advice, notes=notes)
 
 
-def _pipelines_told(report: JobReport) -> str:
+def _pipelines_sentence(report: JobReport) -> str:
     """How the mean step of the pipelines is made up, in one sentence."""
     count, first = len(report.pipelines), report.pipelines[0]
     mean = {name: 1e3 * sum(getattr(row, f"{name}_us") for row in report.pipelines) / count

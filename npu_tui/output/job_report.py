@@ -313,7 +313,7 @@ def not_checked(job: Job) -> list[Message]:
         reasons.append(message(f"job.no_meetings{here}"))
     if job.messages_apart:
         reasons.append(message("job.messages", count=job.messages_apart))
-    reasons += job.pipelines.untold
+    reasons += job.pipelines.left_out
     if cluster:
         reasons.append(message("job.cluster"))
     if job.layout is None and len(job.ranks) > 1:

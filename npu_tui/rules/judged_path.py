@@ -169,7 +169,7 @@ class _Cover:
         return union(np.concatenate(start), np.concatenate(end))
 
 
-def untold(facts: Facts) -> Message:
+def why_untrusted(facts: Facts) -> Message:
     """Why the path of a run is unknown if its replay is not trusted."""
     every = facts.inputs.replay_of(facts.part)
     if every is None:
@@ -186,7 +186,7 @@ def run_path(facts: Facts) -> JudgedPath:
         return judged_path(facts)  # the same, which the findings ask for too
     tell = partial(JudgedPath, facts.part.device, "run", 1)
     if facts.replay is None:
-        return tell(reason=untold(facts))
+        return tell(reason=why_untrusted(facts))
     path, floor = critical_path(facts.replay), facts.replay.model.floor
     return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, lambda _: NO_CHANGE))
 
@@ -269,5 +269,5 @@ def judged_path(facts: Facts) -> JudgedPath:
     """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
     tell = partial(JudgedPath, facts.part.device, facts.unit_name, facts.count)
     if facts.replay is None:
-        return tell(reason=untold(facts))
+        return tell(reason=why_untrusted(facts))
     return tell(floor=facts.replay.model.floor, owners=path_owners(facts))

@@ -58,9 +58,9 @@ class Rung(Struct, frozen=True):
 
     ``own`` is the most it gained at any point of the climb, ``alone`` what it gains as the first one: a rung that is
     ``held`` gains hardly anything before those above it are fixed. An ``idle`` one gains nothing at all, as something
-    else takes as long. What an ``untold`` one gains is unknown: what waited for it was not recorded. One that ``leads``
-    is a loss that no rung explains: its gain is unknown. Those that a ``shown`` one is part of are nearer to what must
-    be changed.
+    else takes as long. The gain of an ``unknown`` one is not known, as what waited for it was not recorded. One that
+    ``leads`` is a loss that no rung explains: its gain is unknown. Those that a ``shown`` one is part of are nearer to
+    what must be changed.
     """
 
     candidate: FiredRule
@@ -70,7 +70,7 @@ class Rung(Struct, frozen=True):
     own: int = 0
     alone: int | None = None
     idle: bool = False
-    untold: bool = False
+    unknown: bool = False
     leads: bool = False
     shown: bool = False
 
@@ -160,15 +160,15 @@ def climb(candidates: list[FiredRule], facts: Facts, threads: int = 1) -> list[F
     lead = _unexplained(candidates, others, steps, facts)
     if lead is not None:
         others = [candidate for candidate in others if candidate is not lead]
-        unrecorded = _counts(lead, facts) and _is_untold(lead, facts)
-        steps.insert(0, Rung(lead, None, None, None, untold=unrecorded, leads=True))
+        unrecorded = _counts(lead, facts) and _is_unknown(lead, facts)
+        steps.insert(0, Rung(lead, None, None, None, unknown=unrecorded, leads=True))
     # A weight is not a gain, so weighed findings come after all that shorten the step.
     weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
     steps += [Rung(candidate, _own_gain(candidate, scale), None, None) for candidate in weighed]
-    untold = [candidate for candidate in others if _counts(candidate, facts) and _is_untold(candidate, facts)]
-    others = [candidate for candidate in others if candidate not in untold]
-    untold.sort(key=lambda candidate: (-_NEARNESS[candidate.reach], -length_of(candidate.span)))
-    steps += [Rung(candidate, None, None, None, untold=True) for candidate in untold]
+    unknown = [candidate for candidate in others if _counts(candidate, facts) and _is_unknown(candidate, facts)]
+    others = [candidate for candidate in others if candidate not in unknown]
+    unknown.sort(key=lambda candidate: (-_NEARNESS[candidate.reach], -length_of(candidate.span)))
+    steps += [Rung(candidate, None, None, None, unknown=True) for candidate in unknown]
     stuck = [candidate for candidate in others if candidate.rule.id == UNENDED]
     others = [candidate for candidate in others if candidate not in stuck]
     steps = [*(Rung(candidate, None, None, None) for candidate in stuck), *steps]
@@ -244,7 +244,7 @@ def _counts(candidate: FiredRule, facts: Facts) -> bool:
     return _is_work(candidate, facts) and (length_of(candidate.span) > 0 or tried)
 
 
-def _is_untold(candidate: FiredRule, facts: Facts) -> bool:
+def _is_unknown(candidate: FiredRule, facts: Facts) -> bool:
     """Whether streams waited, for an unknown reason, during most of what the candidate removes."""
     if facts.replay is None:
         return False
@@ -505,7 +505,7 @@ def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:
     """The gain that remains after the first ``above`` findings, and the length of the step then."""
-    if rung.untold:
+    if rung.unknown:
         return [message("finding.outlook.untold")]
     if rung.leads:
         outside = "untold" if facts.trace.health.cropped is not None else "covered"  # a crop has left it out

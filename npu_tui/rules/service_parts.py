@@ -231,7 +231,7 @@ def _pulls(facts: ServiceFacts) -> Cause | None:
     kind, shares = max(both, key=lambda one: one[1])
     if not facts.worth(shares, _at_once):
         return None
-    pulls, told, mine, usual = _told_pulls(facts)
+    pulls, told, mine, usual = _known_pulls(facts)
     beside = beside_others(usual) if len(usual) > 1 else np.ones(1)
     worst = int(np.argmax(beside))
     words = {"share": max(shares)}
@@ -258,7 +258,7 @@ def _shorter(chosen: Bools, factor: float, model: ServiceModel) -> ServiceModel:
     return replace(model, pull=np.where(chosen[model.rids], model.pull * factor, model.pull).astype(np.int64))
 
 
-def _told_pulls(facts: ServiceFacts) -> tuple[Transfers, I64, list[I64], F64]:
+def _known_pulls(facts: ServiceFacts) -> tuple[Transfers, I64, list[I64], F64]:
     """The transfers, which of them have a length and a prompt, those of each rank, and what a usual one takes there."""
     pulls = facts.found.service.transfers
     told = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
@@ -272,7 +272,7 @@ def _told_pulls(facts: ServiceFacts) -> tuple[Transfers, I64, list[I64], F64]:
 
 def _grows(facts: ServiceFacts) -> tuple[Message, str]:
     """Whether most of a transfer grows with its prompt or is the same for all; the advice for that."""
-    pulls, told, mine, _ = _told_pulls(facts)
+    pulls, told, mine, _ = _known_pulls(facts)
     time, tokens = (pulls.end - pulls.start)[told], pulls.tokens[told]
     lines = [line_of(tokens[rows], time[rows]) for rows in mine]
     per, related = 0.0, False

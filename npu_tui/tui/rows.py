@@ -123,7 +123,7 @@ class Rows(PlainTable):
             return strip
         column, start = found
         room = self.scrollable_content_region.width
-        told = cell_len(self._told_at(y, column))
+        told = cell_len(self._text_at(y, column))
         number = column in self._headings[1] or self.ordered_columns[column].label.cell_len > room - start
         if not told or (not number and told <= room - start):
             return strip
@@ -143,7 +143,7 @@ class Rows(PlainTable):
                 return (number, begins) if 0 <= begins < room else None
         return None
 
-    def _told_at(self, y: int, column: int) -> str:
+    def _text_at(self, y: int, column: int) -> str:
         """What the cell of ``column`` says in line ``y``."""
         if self.show_header and y < self.header_height:
             return self.ordered_columns[column].label.plain

@@ -306,7 +306,7 @@ def path_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: L
 
 def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, area: LaneArea) -> Lines:
     """The lines of the links in view: starved and near-vertical ones first, then a thinned sample of the others."""
-    link = index.link[_telling(index, area.viewport)]
+    link = index.link[_emphasised_in_view(index, area.viewport)]
     rest = np.setdiff1d(index.link[_sampled_links(index, area.viewport)], link)
     lines = _link_lines(trace, number, marks, np.concatenate([link, rest]), area)
     # One sampled line per group of columns and target row keeps the slopes readable.
@@ -316,7 +316,7 @@ def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, 
     return lines.picked(keep[:_MOST])
 
 
-def _telling(index: LinkIndex, viewport: Viewport) -> I64:
+def _emphasised_in_view(index: LinkIndex, viewport: Viewport) -> I64:
     """Positions of starved and near-vertical links in view: the one that lost most per column, at most 80."""
     low, high = np.searchsorted(index.emphasised, index.touching(viewport.start, viewport.end))
     positions = index.emphasised[low:high]

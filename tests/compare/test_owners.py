@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from measured import opened
 from pairs import BASE, compared, profile, replace
 
-from npu_tui.compare.comparison import Untold, _rounded
+from npu_tui.compare.comparison import OwnersUnknown, _rounded
 from npu_tui.output.compare_report import Compared, _owners_table
 from npu_tui.output.compare_report import compared as typed
 
@@ -90,7 +90,7 @@ def test_a_page_has_the_owners(form: str) -> None:
 def test_owners_of_a_comparison_are_computed_when_they_are_asked_for() -> None:
     found = compared(profile(BASE), profile(replace(BASE, seed=9)))
     assert "owners" not in found.__dict__
-    assert not isinstance(found.owners, Untold)
+    assert not isinstance(found.owners, OwnersUnknown)
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=30), st.integers(1, 50), st.integers(-1, 1))

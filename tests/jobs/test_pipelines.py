@@ -185,8 +185,8 @@ def test_a_real_pipeline_of_two_stages():
     passes = (runs.runs[0].time / 1e6).round(3).tolist()
     assert passes[:4] == [74.105, 80.519, 83.294, 96.212]
     assert [passes[4] + passes[5], passes[6] + passes[7]] == pytest.approx([238.213, 237.748], abs=0.002)
-    assert [reason.code for reason in runs.untold] == ["job.pipeline.no_kernels"]
-    assert runs.untold[0].args["ranks"] == [1, 3]
+    assert [reason.code for reason in runs.left_out] == ["job.pipeline.no_kernels"]
+    assert runs.left_out[0].args["ranks"] == [1, 3]
 
 
 def test_a_report_of_a_pipeline(slow: tuple[Spec, Job]):
@@ -252,7 +252,7 @@ def test_a_slow_stage_beside_a_lost_one_is_named(told: bool, tmp_path: Path):
     spec = Spec(slow=(2, 0.35), lost=(1,), told=told, steps=1)
     job, step = job_of(spec, tmp_path)
     found = [finding for finding in job_findings(job) if finding.severity != "info"]
-    assert [reason.code for reason in job.pipelines.untold] == ["job.pipeline.lacks" if told else "job.pipeline.lost"]
+    assert [reason.code for reason in job.pipelines.left_out] == ["job.pipeline.lacks" if told else "job.pipeline.lost"]
     assert [(finding.id, finding.ranks, finding.detail.code) for finding in found] == [
         ("RANK.STAGE", (2,), "job.stage.detail")
     ]
@@ -285,6 +285,6 @@ def test_a_step_in_an_unknown_order_leaves_the_others(slow: tuple[Spec, Job]):
     turned = structs_replace(last, passes=structs_replace(last.passes, backward=back))
     found = Job(job.path, [*job.ranks[:3], turned]).pipelines
     assert [run.step for run in found.runs] == ["6", "7"]
-    assert [(reason.code, reason.args["odd"], reason.args["all"]) for reason in found.untold] == [
+    assert [(reason.code, reason.args["odd"], reason.args["all"]) for reason in found.left_out] == [
         ("job.pipeline.order", 1, 3)
     ]

@@ -60,7 +60,7 @@ def _rank(rank: int, table: pl.DataFrame) -> RankProfile:
 def test_the_pipelines_of_four_replicas(stragglers: tuple[Job, dict[str, dict[str, float]]]):
     job, _ = stragglers
     found = job.pipelines
-    assert not found.untold
+    assert not found.left_out
     assert {run.ranks for run in found.runs} == {tuple(range(4 * dp, 64, 16)) for dp in range(4)}
     assert [len(found.runs), found.count] == [4 * _STEPS, _STEPS]
     assert {(run.plan.schedule, run.plan.micro, run.plan.chunks) for run in found.runs} == {("1f1b", 32, 1)}
