@@ -10,24 +10,22 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
+from npu_tui.jobs.alike import ALARM, OF_OTHERS, gains_of, lost_by_all, placed, step_time
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import expert_findings, explained_by_experts, padding_findings, swap_findings
-from npu_tui.jobs.finding import LEAST_SHARE, Held, noted, priced
+from npu_tui.jobs.finding import LEAST_SHARE, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, slow_in, stands_still
-from npu_tui.jobs.rings import in_less, late_roots, ring_findings, root_of, rooted, spread_findings
+from npu_tui.jobs.rings import in_less, late_roots, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
 from npu_tui.rules.model import Evidence, Finding
-from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, sentences, severity_of
-from npu_tui.strings import words
+from npu_tui.rules.rule import LISTED, sentences, severity_of
 from npu_tui.trace.message import Message, message
 
-_ALARM = SEVERITY_MEDIUM.default
-"""Share of the job's time from which a cause is reported that only a sum or other ranks show."""
 _DRIFT = 1e-5
 """Drift of a clock from which it is a finding: ten times what simulated clocks are estimated wrong by at most."""
 _LINK = "COMM.LINK"
@@ -54,7 +52,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     findings += [*ring_findings(job), *spread_findings(job), *late_roots(job, _why)]
     findings += [*role_findings(job.roles), *swap_findings(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
-    findings = [*_lost_by_all(job, findings[0] if findings else None), *findings]
+    findings = [*lost_by_all(job, findings[0] if findings else None), *findings]
     return [*findings, *_missing(job), *_clocks(job), *_unpaired_calls(job)]
 
 
@@ -68,11 +66,6 @@ def _of_roles(job: Job) -> list[Finding]:
                 findings.append(replace(row, title=title, role=part.role))
     findings.sort(key=lambda finding: (finding.severity == "info", -(finding.gain_ns or 0)))
     return findings
-
-
-def _step_time(job: Job) -> Held:
-    """What times of ``job`` refer to."""
-    return Held.of_steps(job.length, job.steps)
 
 
 def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
@@ -91,10 +84,10 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
             continue
         if row.rank in on_disk and row.rank not in shape:
             # In no step it is slower than chance makes ranks: only a sum worth an alarm is reported.
-            if gain < _ALARM * job.length:
+            if gain < ALARM * job.length:
                 continue
             kind = "sum"
-        held = _step_time(job)
+        held = step_time(job)
         args: dict[str, object] = {"rank": row.rank, "own": held.each(row.own), "cost": held.each(row.cost)}
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=held.each(row.exposed))
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
@@ -104,13 +97,13 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         title = "job.late.title" if kind == "outside" else "job.slow.title_by" if why else "job.slow.title"
         codes = title, f"job.slow.{kind}"
         places = _evidence(job, row.rank)
-        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, _step_time(job), places, **args))
+        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, step_time(job), places, **args))
     for longest in job.longest:
         if longest.rank not in without:
             codes, gain = ("job.slow.title", "job.slow.sum"), round(longest.gain)
-            held = _step_time(job)
+            held = step_time(job)
             args = {"rank": longest.rank, "own": held.each(longest.more), "cost": held.each(gain)}
-            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, _step_time(job), **args))
+            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, step_time(job), **args))
     # Two that are slow in the same steps hide each other in them, as two that always are.
     beside = cells & (cells.sum(axis=0) > 1)
     often = {
@@ -130,23 +123,23 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     slower = Counter(job.peers_key(profile.rank) for profile in job.ranks if profile.rank not in named)
     always = [row for row in always if row.rank not in on_disk or slower[job.peers_key(row.rank)]]
     if len(always) > 1:
-        together = _gains(job, [[row.rank for row in always]])[0]
+        together = gains_of(job, [[row.rank for row in always]])[0]
         alone = max(row.gain or 0 for row in always)
         if together - alone >= LEAST_SHARE * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
-            held = _step_time(job)
+            held = step_time(job)
             prefixes = [ranks[:count] for count in range(1, min(len(ranks), LISTED) + 1)]
             turns = [
                 message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=held.each(gain))
-                for count, gain in enumerate(_gains(job, prefixes))
+                for count, gain in enumerate(gains_of(job, prefixes))
             ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
             by = _why(job, ranks, together)
             args |= {"what": by or ""}
             codes = "job.several.title_by" if by else "job.several.title", "job.several.detail"
             findings.append(
-                priced("RANK.SLOW", codes, ranks, together, _step_time(job), _first_places(job, ranks), **args)
+                priced("RANK.SLOW", codes, ranks, together, step_time(job), _first_places(job, ranks), **args)
             )
     return findings
 
@@ -170,7 +163,7 @@ def _why(job: Job, ranks: Sequence[int], gain: int) -> Message | None:
     waits = len(ranks) == 1 and (cause is None or cause.id == "SYNC.HOST")
     if waits and (still := stands_still(job.ranks, places[0], gain, job.by_step.steps, job.slow_cells[places[0]])):
         return still
-    return None if cause is None else message(f"job.{whose}.by.own", what=_placed(cause))
+    return None if cause is None else message(f"job.{whose}.by.own", what=placed(cause))
 
 
 def _idles_longer(job: Job, place: int) -> int:
@@ -189,7 +182,7 @@ def _cause_on(job: Job, rank: int, gain: int) -> RankFinding | None:
             peers.append({found.about: found.gain * found.count for found in reversed(each.findings)})
     for found in own.findings if own is not None and peers else ():
         more = found.gain * found.count - median_low([of_peer.get(found.about, 0) for of_peer in peers])
-        if found.is_cause and found.id not in _OF_OTHERS and more >= HALF * gain:
+        if found.is_cause and found.id not in OF_OTHERS and more >= HALF * gain:
             return found
     return None
 
@@ -198,21 +191,6 @@ def _cause_on_all(job: Job, ranks: Sequence[int], gain: int) -> RankFinding | No
     """What is most of the ``gain``, ns, on each of ``ranks``."""
     causes = [_cause_on(job, rank, gain) for rank in ranks]
     return causes[0] if len({cause and cause.about for cause in causes}) == 1 else None
-
-
-def _placed(found: RankFinding) -> Message:
-    """The title of what a rank found, with its line where it does not name it."""
-    if found.line is None or words(line := lines_of(found.line[0], [found.line[1]])) in words(found.title):
-        return found.title
-    return message("job.alike.at", what=found.title, line=line)
-
-
-def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
-    """What the job would save with all ranks of each of several sets as fast as their peers, ns."""
-    place = {rank: number for number, rank in enumerate(job.blamed.ranks)}
-    return job.savings.gains(
-        [np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place]) for ranks in cases]
-    )
 
 
 def _first_places(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
@@ -238,7 +216,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
     findings, shape = [], job.shapes
     for host in job.hosts:
         ranks = [rank for rank in host.ranks if shape.get(rank) == "host" and rank not in without]
-        gain = _gains(job, [ranks])[0] if ranks else 0
+        gain = gains_of(job, [ranks])[0] if ranks else 0
         if not ranks or not job.length or gain < LEAST_SHARE * job.length:
             continue
         by = _why(job, ranks, gain)
@@ -250,7 +228,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
         args["what"] = by or ""
         codes = "job.host.title_by" if by else "job.host.title", detail
         places = _first_places(job, ranks)
-        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, _step_time(job), places, **args))
+        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, step_time(job), places, **args))
     return findings
 
 
@@ -264,97 +242,6 @@ def _at_once(job: Job, ranks: Sequence[int]) -> dict[str, object]:
     lost = job.by_step.own[own][:, steps].mean(axis=1)
     args: dict[str, object] = {"steps": len(steps), "named": [names[step] for step in steps[:LISTED].tolist()]}
     return args | {"whole": len(names), "least": int(lost.min()), "most": int(lost.max())}
-
-
-_OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
-"""What a rank says of others: the job sees those itself."""
-
-
-def _lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
-    """What holds up all ranks alike, by the profile of each rank with a trace: what gains most in all comes first.
-
-    Beside the ``first`` finding of the job only what each rank loses more by counts, or all of them twice as much, or
-    more by turns; and what it does itself: its communication may be waiting for what the job has found.
-    """
-    found = None if first is None else first.gain_ns or 0
-    beyond = 1.0 if first is not None and first.id == "RANK.WANDER" else HALF
-    examined = [profile for profile in job.ranks if profile.recorded is not None]
-    own = [
-        {
-            row.about: row
-            for row in reversed(profile.findings)
-            if row.is_cause and row.id not in _OF_OTHERS and (found is None or row.cls != "communication")
-        }
-        for profile in examined
-    ]
-    shared = set(own[0]).intersection(*own[1:]) if len(own) > 1 and job.length else set()
-    if not shared:
-        return []
-    # Without a cause the job is as long as the rank that gains least; the others are without it as well. A rank that
-    # waited for those that have more of it waits less, but the job gains no more than one rank does in each step.
-    alone = {about: [round(sum(_alone(each[about]))) for each in own] for about in shared}
-    waits = _waits_for_slower(job, [profile.rank for profile in examined])
-    every = {
-        about: round(min(_longest_of_each([each[about] for each in own]), *map(sum, zip(times, waits, strict=True))))
-        for about, times in alone.items()
-    }
-    told: list[Finding] = []
-    held = _step_time(job)
-    # A cause that is half of all exposed communication says more than that sum.
-    weight = {about: every[about] * (HALF if own[0][about].id == "COMM.EXPOSED" else 1) for about in shared}
-    for about in sorted(shared, key=lambda about: (-weight[about], repr(about))):
-        gain = every[about]
-        place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
-        row = own[place][about]
-        least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
-        if gain < _ALARM * job.length or (found is not None and least * row.count <= found >= beyond * gain):
-            continue
-        count, of = len(examined), len(job.ranks) + len(job.missing)
-        what = _placed(row)
-        if seen := _seen_in(job, [each[about] for each in own]):
-            words_of = {"count": len(seen), "all": len(job.steps), "named": seen[:LISTED]}
-            what = message(f"job.alike.steps{'_first' * (len(seen) > LISTED)}", what=what, **words_of)
-        if (more := gain > (1 + LITTLE) * alone[about][place]) or most > (1 + NOTABLE) * least:  # not those of all
-            words_of = {"rank": examined[place].rank, "gain": held.each(gain), **held.words}
-            what = message(f"job.alike.{'gains' if more else 'of'}", what=what, **words_of)
-        title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=what)
-        args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
-        code = "again" if told else "detail" if found is None else "detail_more"
-        detail = message("list.sentences", parts=[message(f"job.alike.{code}", **args), *row.advice])
-        if row.title.code == "finding.needless.sent.title" and (root := root_of(job)):
-            title, detail = rooted(root, what, gain / job.length, held)
-        ranks = tuple(profile.rank for profile in examined)
-        told.append(Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain,
-                            unit="run", ranks=ranks))  # fmt: skip
-    return told
-
-
-def _seen_in(job: Job, rows: Sequence[RankFinding]) -> list[str]:
-    """The steps in which a rank of ``rows`` loses by them, where some are left out; empty where not all say it."""
-    if {len(row.by_step) for row in rows} != {len(job.steps)}:
-        return []
-    times = np.array([row.by_step for row in rows], np.int64)
-    lost = (times > NOTABLE * times.max()).any(axis=0)
-    return [] if lost.all() else [step for step, there in zip(job.steps, lost.tolist(), strict=True) if there]
-
-
-def _alone(row: RankFinding) -> list[float]:
-    """What the rank gains in each step, ns, as recorded or with the others in time; in sum where no step is known."""
-    most, whole = max(row.gain, row.freed) * row.count, sum(row.by_step)
-    return [most * time / whole for time in row.by_step] if whole else [float(most)]
-
-
-def _longest_of_each(rows: Sequence[RankFinding]) -> float:
-    """The sum of what the rank of ``rows`` that gains most gains in each step, where all know their steps, ns."""
-    steps = [*map(_alone, rows)]
-    return sum(map(max, zip(*steps, strict=True))) if len({*map(len, steps)}) == 1 else max(map(sum, steps))
-
-
-def _waits_for_slower(job: Job, ranks: Sequence[int]) -> list[int]:
-    """How long each of ``ranks`` waits for ranks that are slower than it, ns."""
-    slower = {row.rank: row.own for row in job.sums}
-    most = _gains(job, [[*slower]])[0] if slower else 0
-    return [max(most - max(slower.get(rank, 0), 0), 0) for rank in ranks]
 
 
 def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
@@ -375,8 +262,8 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     if gain < LEAST_SHARE * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
-    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _step_time(job).each(gain)}
-    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, _step_time(job), **args)]
+    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": step_time(job).each(gain)}
+    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, step_time(job), **args)]
 
 
 def _uneven(job: Job) -> list[Finding]:
@@ -411,8 +298,8 @@ def _uneven(job: Job) -> list[Finding]:
     inside = ~blame.outside & (step >= 0)
     part = np.zeros(len(inside))
     part[inside] = (more / np.maximum(own, 1)).clip(0, 1)[blame.rank[inside], step[inside]]
-    gain, held = job.savings.saved([job.savings.reduced_to_median(part > 0, part)])[0], _step_time(job)
-    if gain < _ALARM * job.length:
+    gain, held = job.savings.saved([job.savings.reduced_to_median(part > 0, part)])[0], step_time(job)
+    if gain < ALARM * job.length:
         return []
     most, fewest = int(more.sum(axis=1).argmax()), int(work.mean(axis=1).argmin())
     args: dict[str, object] = {"rank": job.ranks[most].rank, "time": float(work[most].mean())}
@@ -470,16 +357,19 @@ def _slow_links(job: Job) -> list[Finding]:
         # How much of a transfer now and then computing hides, only the rank's own replay knows.
         saved = 0 if falters else _without_slow_link(job, link)
         findings.append(_of_links(job, "LINK.SLOW", codes, pair, pair, args | all_same, saved))
-    ports: dict[tuple[int, str], list[Link]] = defaultdict(list)
+    ports: dict[int, list[Link]] = defaultdict(list)
     for link in slowest.values():
         if link.verdict in ("slow_sender", "slow_receiver"):
-            rank = link.source if link.verdict == "slow_sender" else link.target
-            ports[rank, link.verdict].append(link)
-    for (rank, verdict), links in sorted(ports.items()):
+            ports[link.source if link.verdict == "slow_sender" else link.target].append(link)
+    for rank, links in sorted(ports.items()):
         speed, expected = median(link.speed for link in links), median(link.expected for link in links)
-        args = {"rank": rank, "links": len(links), "speed": speed, "expected": expected}
         seeing = [end for link in links for end in (link.source, link.target)]
-        findings.append(_of_links(job, "LINK.PORT", (f"job.port.{verdict}", "job.port.detail"), (rank,), seeing, args))
+        args = {"rank": rank, "links": len({*seeing} - {rank}), "speed": speed, "expected": expected}
+        verdicts = {link.verdict for link in links}
+        codes = f"job.port.{min(verdicts) if len(verdicts) == 1 else 'both'}", "job.port.detail"
+        # Whoever it exchanges data with in a group, all wait for it.
+        saved = max(in_less(job, (rank,), kind, speed / expected) for kind in {link.type for link in links})
+        findings.append(_of_links(job, "LINK.PORT", codes, (rank,), seeing, args, saved))
     return findings
 
 
@@ -501,7 +391,7 @@ def _of_links(
     if not (saved or gains) or not job.length:
         return found
     gain = saved or max(gains) * max(len(job.steps), 1)
-    held = _step_time(job)
+    held = step_time(job)
     saves = message("job.links.saves", gain=held.each(gain), share=gain / job.length, **held.words)
     detail = message("list.sentences", parts=[found.detail, saves])
     return replace(found, severity=severity_of(None, gain / job.length), detail=detail, gain_ns=gain)

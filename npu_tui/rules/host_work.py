@@ -303,7 +303,7 @@ def host_work(facts: Facts) -> tuple[Draft, ...]:
 def works_behind_peers(facts: Facts) -> dict[str, tuple[Owner, ...]]:
     """``works`` of the run in which no other rank comes late; empty if this rank waits little for others."""
     late = Change(in_time=frozenset() if facts.replay is None else facts.replay.late)
-    if facts.replay is None or facts.share(facts.replay.gain(facts.judged(late))) < facts.limits[SEVERITY_MEDIUM]:
+    if facts.replay is None or facts.share(facts.replay.gain(facts.judged(late))) < facts.limits[SYNC_SHARE]:
         return {}
     path = critical_path(facts.replay, late)
     found = owners_of(facts.replay, facts.inputs.types_of, path, facts.judged, late)

@@ -119,6 +119,18 @@ def test_a_slow_port_is_found_in_traces_alone_and_has_a_price(tmp_path: Path) ->
     assert not [finding for finding in job_findings(healthy) if finding.severity != "info"]
 
 
+def test_a_port_that_is_slow_both_ways_is_told_once_with_its_price(monkeypatch: pytest.MonkeyPatch):
+    """All wait for what it exchanges: the collectives move their data as fast as those of other ports."""
+    monkeypatch.setattr("npu_tui.jobs.findings.in_less", lambda job, ranks, kind, keep: round(job.length * (1 - keep)))
+    links = linked(4, lambda source, target: 5.0 if 2 in (source, target) else 20.0)
+    calls = [RecordedCall("g", "allReduce", "a", "1", 0, 0, 100)]
+    job = Job(Path("job"), [RankProfile(rank, Path(), "trace", calls=calls, links=links) for rank in range(4)], [])
+    monkeypatch.setattr(Job, "length", 100)
+    (port,) = (finding for finding in job_findings(job) if finding.id == "LINK.PORT")
+    assert words(port.title) == "rank 2 sends to and receives from 3 ranks slowly: 5.00 GB/s of 20.00 GB/s"
+    assert port.gain_ns == 75
+
+
 def test_a_slow_link_is_told_once_with_its_price():
     """Half of the pairs are slow: the others tell how fast it should be. What is computed meanwhile gains nothing."""
     ms = 1_000_000

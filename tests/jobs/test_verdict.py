@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace as changed
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cause import ranks_of
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from test_job_path import written
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.jobs.alike import lost_by_all
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankCalls, RankFinding, RankProfile, RecordedCall, StepTime
@@ -160,6 +162,16 @@ def test_what_holds_up_all_ranks_has_its_line_where_its_title_does_not_name_it()
 )
 def test_what_one_rank_does_not_have_does_not_hold_up_all(other: tuple[RankFinding, ...]):
     assert causes(alike((found(9),), (found(9),), other)) == []
+
+
+def test_what_most_stages_of_a_pipeline_have_is_told_of_these(monkeypatch: pytest.MonkeyPatch):
+    """The last stage waits elsewhere for the same thing; of ranks with equal work one without it rules it out."""
+    ranks = (found(9),), (found(8),), (found(9, "other.py"),)
+    assert causes(alike(*ranks)) == []
+    monkeypatch.setattr(Job, "pipelines", SimpleNamespace(runs=[SimpleNamespace(ranks=(0, 1, 2))]))
+    (cause,) = lost_by_all(alike(*ranks), None)
+    assert words(cause.title).startswith("2 of 3 ranks alike: json.dumps at train.py:31")
+    assert (cause.ranks, cause.gain_ns) == ((0, 1), 24 * MS)
 
 
 def test_ranks_that_are_longest_in_different_calls_of_one_line_are_held_up_alike():
