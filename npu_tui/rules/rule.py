@@ -1,6 +1,6 @@
 """What a rule is made of: inputs, thresholds, check, advice, pages; and the draft of a finding that it returns.
 
-Helpers say the same thing alike for several rules: places in the code, lists, sentences one after another.
+Also how several rules say the same: places in the code, lists, sentences one after another.
 """
 
 from __future__ import annotations
