@@ -98,6 +98,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         codes = title, f"job.slow.{kind}"
         places = _evidence(job, row.rank)
         findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, step_time(job), places, **args))
+    findings = _by_cause(job, findings)
     for longest in job.longest:
         if longest.rank not in without:
             codes, gain = ("job.slow.title", "job.slow.sum"), round(longest.gain)
@@ -142,6 +143,34 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
                 priced("RANK.SLOW", codes, ranks, together, step_time(job), _first_places(job, ranks), **args)
             )
     return findings
+
+
+def _by_cause(job: Job, slow: list[Finding]) -> list[Finding]:
+    """The findings about ``slow`` ranks, those as one that a cause of the same kind holds up at different times."""
+    whole, held, same = list[Finding](), step_time(job), dict[str, list[tuple[Finding, RankFinding]]]()
+    for found in slow:
+        cause = _cause_on(job, found.ranks[0], found.gain_ns or 0)
+        if cause is None:
+            whole.append(found)
+        else:
+            same.setdefault(cause.id, []).append((found, cause))
+    for each in same.values():
+        each.sort(key=lambda pair: -(pair[0].gain_ns or 0))
+        gains = [found.gain_ns or 0 for found, _ in each]
+        ranks = tuple(found.ranks[0] for found, _ in each)
+        together = gains_of(job, [ranks])[0]
+        if len(each) < MORE_THAN_ONE or not sum(gains) <= (1 + NOTABLE) * together <= (1 + NOTABLE) ** 2 * sum(gains):
+            whole += [found for found, _ in each]
+            continue
+        turns = [
+            message("job.several.alone", rank=rank, gain=held.each(gain))
+            for rank, gain in zip(ranks, gains, strict=True)
+        ]
+        what = message("job.several.by.own", what=placed(each[0][1]))
+        args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns[:LISTED], "what": what}
+        codes, places = ("job.several.title_same", "job.several.detail_same"), _first_places(job, ranks)
+        whole.append(priced("RANK.SLOW", codes, ranks, together, held, places, **args))
+    return whole
 
 
 def _why(job: Job, ranks: Sequence[int], gain: int) -> Message | None:

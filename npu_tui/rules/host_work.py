@@ -286,7 +286,8 @@ def _compiled(facts: Facts) -> tuple[HostCut, ...]:
 def collector(facts: Facts) -> Draft | None:
     """Python's garbage collector at work; where a process of its own records it, it stops all threads."""
     events = facts.named(("python", "other"), GARBAGE_COLLECTION.__eq__)
-    return called(facts, "gc", events, Change(host=(HostCut(ANY_THREAD, facts.span_of(events)),)))
+    draft = called(facts, "gc", events, Change(host=(HostCut(ANY_THREAD, facts.span_of(events)),)))
+    return draft and replace(draft, anywhere=True)  # it runs wherever the number of objects makes it
 
 
 @once_per_device

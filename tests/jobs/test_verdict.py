@@ -225,6 +225,23 @@ def test_a_slow_rank_is_told_with_what_its_own_profile_says_and_its_peers_do_not
         assert "its own profile" not in with_findings(*others)
 
 
+@pytest.mark.parametrize("file", ["train.py", "load.py"])
+def test_ranks_that_one_cause_slows_in_different_steps_are_told_together(file: str):
+    """Each has it at a line of its own, as each waits for its batch elsewhere; another cause is told apart."""
+    slow = simulated(5, lambda rank, step, call: 2 * MS + 6 * MS * (call == 2 and (rank, step) in ((1, 2), (3, 5))))
+    own = {1: found(1, count=8), 3: found(1, file, count=8, id="HOST.WORK" if file == "train.py" else "DATA.LOADER")}
+    ranks = [replace(rank, findings=(own[rank.rank],) if rank.rank in own else (), recorded=0) for rank in slow.ranks]
+    told = [cause for cause in causes(Job(Path("job"), ranks)) if cause.id == "RANK.SLOW"]
+    if file == "train.py":
+        (both,) = told
+        assert words(both.title).startswith("2 ranks are slow by the same cause (")
+        assert "their own profiles: json.dumps at train.py:31" in words(both.title)
+        assert both.ranks in ((1, 3), (3, 1))
+        assert both.gain_ns == pytest.approx(12 * MS, rel=0.05)
+    else:
+        assert {cause.ranks for cause in told} == {(1,), (3,)}
+
+
 @pytest.mark.parametrize(
     ("own", "more", "first"),
     [((20, 24, 20), 6, "HOST.WORK"), ((20, 24, 20), 90, "RANK.SLOW"), ((3, 9, 4), 6, "RANK.SLOW")],
