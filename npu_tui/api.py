@@ -280,7 +280,7 @@ class Profile(Tables):
 
     def timeline(self, range: Span | None = None, step: int | str | None = None, dark: bool = False) -> Timeline:
         """The lanes as a picture: a ``range`` of time, ``ProfilerStep#step``, or the first step; at most 60 rows."""
-        from npu_tui.output.timeline import timeline_files
+        from npu_tui.output.svg import timeline_files
 
         with errors_of_api():
             return Timeline(timeline_files(self._part(range, step))[dark])

@@ -30,9 +30,8 @@ from causes import ALL, outcome  # noqa: E402
 from generate import build, build_job, write  # noqa: E402
 from mcp import Client  # noqa: E402
 
-from npu_tui.mcp.answers import tokens_of  # noqa: E402
 from npu_tui.mcp.server import make_server  # noqa: E402
-from npu_tui.mcp.session import OpenProfiles  # noqa: E402
+from npu_tui.mcp.session import OpenProfiles, tokens_of  # noqa: E402
 
 Answers = list[dict[str, Any]]
 MOST_TOKENS, MOST_CALLS = 2_000, 3.0

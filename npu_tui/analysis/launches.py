@@ -17,8 +17,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
 from npu_tui.analysis.limits import FEWEST_OF_P99, LITTLE, LONG_NS, NOTABLE, SHORT_NS, SOME, Threshold, Thresholds
 from npu_tui.native.spans import count_until
-from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
-from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.arrays import F64, I32, I64, BySlice, LaneIndex, distinct
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
 from npu_tui.trace.once import of_trace

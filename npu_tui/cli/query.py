@@ -55,8 +55,7 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
     from npu_tui.query.engine import QueryError, most_rows
     from npu_tui.query.export import unwritable, written
     from npu_tui.query.frames import TABLES
-    from npu_tui.query.process import begin
-    from npu_tui.query.query import opened_tables, query
+    from npu_tui.query.query import begin, opened_tables, query
 
     if sql is not None and sql not in TABLES:
         begin()  # it comes to itself while the profile is opened

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.load.args import JsonArgs
-from npu_tui.load.doubles import again, distinct_links, doubled_slices
 from npu_tui.load.json_events import NO_PROCESS, NO_THREAD, place_number
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.kineto import renamed
 from npu_tui.load.layers import (
     ProcessPlan,
+    again,
     bound_links,
+    distinct_links,
+    doubled_slices,
     paired_ends,
     plan_layers,
     thread_label,

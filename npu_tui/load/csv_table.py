@@ -25,8 +25,8 @@ from npu_tui.load.companion_schema import (
     reason,
 )
 from npu_tui.load.csv_rows import CsvBlocks, ahead, parsed_rows
-from npu_tui.load.doubles import first_rows
 from npu_tui.load.format import Survey
+from npu_tui.load.layers import first_rows
 from npu_tui.load.times import INVALID, parse_times
 from npu_tui.native.layout import (
     CSV_DATE,

@@ -31,8 +31,7 @@ from npu_tui.load.database_columns import (
 from npu_tui.load.database_device import GroupCollectives, Tasks
 from npu_tui.load.database_rows import DatabaseRows, DatabaseTable, DatabaseTables, schema_name
 from npu_tui.load.times import INVALID
-from npu_tui.trace.arrays import F64, I32, I64, Bools
-from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.arrays import F64, I32, I64, Bools, LaneIndex
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 
 OP, QUEUE, FUNCTION, MARK = 50001, 50002, 50003, 50004  # of ``ENUM_API_TYPE``: the calls of the framework

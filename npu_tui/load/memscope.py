@@ -23,9 +23,9 @@ from npu_tui.load.csv_rows import CsvBlocks as Rows
 from npu_tui.load.csv_rows import parsed_rows
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import DatabaseTables
-from npu_tui.load.doubles import first_rows
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.format import form_of
+from npu_tui.load.layers import first_rows
 from npu_tui.trace.classes import OPERATION
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import (

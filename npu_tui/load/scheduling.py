@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.load.doubles import again
+from npu_tui.load.layers import again
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.scheduling import IDLE, NOBODY, SLEEPS, WAITS, OwnedSpans, Scheduling, State

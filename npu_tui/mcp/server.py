@@ -33,8 +33,7 @@ from msgspec import Meta
 from npu_tui import __version__
 from npu_tui.load.errors import InputError, is_panic
 from npu_tui.manual import TOPICS, page, title
-from npu_tui.mcp.answers import Next, ToolAnswer, dumped, written
-from npu_tui.mcp.session import OpenProfiles, Refusal, ToolCall
+from npu_tui.mcp.session import Next, OpenProfiles, Refusal, ToolAnswer, ToolCall, dumped, written
 from npu_tui.mcp.tools import TOOLS, Arguments, Tool
 from npu_tui.output.envelope import REPORTS, report_schema
 from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest
@@ -237,7 +236,7 @@ async def _tell(ctx: Context, call: ToolCall) -> None:
 
 def _prepare() -> None:
     """Import what draws and start what answers SQL, which take as long as the first call of each may."""
-    from npu_tui.query.process import begin
+    from npu_tui.query.query import begin
 
     begin()
     import npu_tui.tui.picture  # noqa: F401

@@ -10,8 +10,20 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
-from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Next, ToolAnswer, plain
-from npu_tui.mcp.session import Opened, OpenProfiles, Refusal, ToolCall, one_profile, one_timeline
+from npu_tui.mcp.session import (
+    MOST_TOKENS,
+    ROWS,
+    TOKENS,
+    Next,
+    Opened,
+    OpenProfiles,
+    Refusal,
+    ToolAnswer,
+    ToolCall,
+    one_profile,
+    one_timeline,
+    plain,
+)
 from npu_tui.output.envelope import document, side_by_side
 from npu_tui.output.statement import Statement
 from npu_tui.output.svg import Piece

@@ -36,7 +36,7 @@ from npu_tui.output.document import (
     time_cell,
 )
 from npu_tui.output.envelope import ComparedSides, NotChecked, Old, Root, not_checked
-from npu_tui.output.timeline import scene_timeline
+from npu_tui.output.svg import scene_timeline
 from npu_tui.profile.table import Record, rows_of, us
 from npu_tui.rules.rule import place_in
 from npu_tui.strings import say, words

@@ -11,7 +11,7 @@ from npu_tui.analysis.film import film, moved_film
 from npu_tui.analysis.limits import EVEN
 from npu_tui.load.errors import InputError
 from npu_tui.output.document import Block, Cell, Paragraph, Table
-from npu_tui.output.timeline import scene_timeline
+from npu_tui.output.svg import scene_timeline
 from npu_tui.output.whatif import NoReplayError, WhatIf, ask
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import ShownPath, make_scene, path_charts, played_path
@@ -106,7 +106,7 @@ def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
 
     None where no replay of the service goes without them.
     """
-    from npu_tui.analysis.service_film import served_trace
+    from npu_tui.analysis.film import served_trace
     from npu_tui.rules.service_facts import most_saved
     from npu_tui.rules.service_verdict import JudgedService
 
@@ -146,7 +146,7 @@ def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, pr
     ``profiles`` are those of the ranks that have a timeline, in their order; for others passes and calls are shown.
     Raises what ``job_whatif`` does, and ``InputError`` where it is unknown when ranks pass what.
     """
-    from npu_tui.jobs.film import trace_of_calls
+    from npu_tui.jobs.timelines import trace_of_calls
     from npu_tui.output.job_whatif import job_moments, job_whatif
 
     answer, moments = job_whatif(job, texts), job_moments(job, texts)

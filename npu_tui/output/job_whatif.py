@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.questions import UnknownChangeError
-from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.passes import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.pipeline import ranks_of_pairs
 from npu_tui.jobs.roles import RoleSpan, role_findings, shortened_tails
+from npu_tui.jobs.timelines import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.load.errors import InputError
 from npu_tui.load.roles import replica_of
 from npu_tui.output.envelope import PathSource

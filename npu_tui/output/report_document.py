@@ -74,7 +74,7 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
     if device is not None:
         blocks += [replace(device, sortable=False), _shares(report.overlap)]
     if part is not None:
-        from npu_tui.output.timeline import timeline  # only a page has a picture
+        from npu_tui.output.svg import timeline  # only a page has a picture
 
         blocks.append(timeline(part))
         if part.selection == WHOLE_TRACE:

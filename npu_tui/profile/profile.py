@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
-from npu_tui.analysis.clock_jump import clock_jump
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
+from npu_tui.analysis.evidence import clock_jump
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
 from npu_tui.analysis.limits import Thresholds
@@ -279,7 +279,7 @@ class Profile(Parted):
     @shared
     def engine(self) -> EngineSteps:
         """The steps of an inference engine in figures; none in training, and where nothing says that it serves."""
-        from npu_tui.profile.engine import engine_of
+        from npu_tui.profile.kernels import engine_of
 
         return engine_of(
             self.trace, self.steps, self.device_slices, self.dispatch, self.compute,

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.fused import fused_times
 from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.operators import fused_times
 from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace

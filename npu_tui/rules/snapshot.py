@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.allocator_replay import best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.limits import A_PART, HALF, LITTLE, NAMED, NEARLY_ALL, PLACES, Thresholds
+from npu_tui.analysis.memory import best_split, recorded, replay
 from npu_tui.analysis.snapshot import (
     BlockOwner,
     Failure,

@@ -15,10 +15,9 @@ from rich.text import Text
 from textual.geometry import Size
 
 from npu_tui.analysis.questions import UnknownChangeError
-from npu_tui.jobs.film import waiting_rank
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
-from npu_tui.jobs.timelines import Timelines
+from npu_tui.jobs.timelines import Timelines, waiting_rank
 from npu_tui.load.errors import InputError
 from npu_tui.output.film import (
     PLAYED,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.calls import launched_in, passes_of
-from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.calls import chain_of, launched_in, passes_of
 from npu_tui.analysis.ranges import namesakes
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.profile.profile import Profile

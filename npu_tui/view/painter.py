@@ -18,8 +18,7 @@ from npu_tui.view.grid import SPACE, Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
 from npu_tui.view.links import LaneArea, draw_lines, event_lines, joined_lines, path_lines, selection_lines, view_lines
 from npu_tui.view.margins import Ticks, busy_text, find_ticks, gutter_width, offset_text, range_columns
-from npu_tui.view.overview import TopRows, mark_at
-from npu_tui.view.paired import column_widths, draw_marks
+from npu_tui.view.overview import TopRows, column_widths, draw_marks, mark_at
 from npu_tui.view.palette import IS_GROUND, LAYER_INKS, Ink
 from npu_tui.view.path_lane import PathLane
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from npu_tui.analysis.allocator_replay import AllocatorSettings, _Pool, best_split, recorded, replay
+from npu_tui.analysis.memory import AllocatorSettings, _Pool, best_split, recorded, replay
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.snapshot import DeviceMemory
 

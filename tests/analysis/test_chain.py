@@ -5,7 +5,7 @@ import json
 import pytest
 from by_hand import ByHand
 
-from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.calls import chain_of
 from npu_tui.load.load import load
 from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, TASK_QUEUE, Trace
 

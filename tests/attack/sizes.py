@@ -26,7 +26,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.text import text
-from npu_tui.output.timeline import timeline_files
+from npu_tui.output.svg import timeline_files
 
 def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

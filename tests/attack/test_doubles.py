@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from npu_tui.load import doubles
+from npu_tui.load import layers
 from npu_tui.load.companion_schema import KERNELS
 from npu_tui.load.csv_table import read_table
-from npu_tui.load.doubles import first_rows
 from npu_tui.load.ftrace import load_ftrace
+from npu_tui.load.layers import first_rows
 from npu_tui.load.load import Opening, load
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.profile.profile import Profile
@@ -213,7 +213,7 @@ def test_rows_count_once_by_all_their_cells(cells, together):
     frame = pl.DataFrame(cells, {"time": pl.Int64, "name": pl.Categorical, "value": pl.Float64}, orient="row")
     first = [repr(cell) not in map(repr, cells[:at]) for at, cell in enumerate(cells)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(doubles, "_TOGETHER", together)
+        patch.setattr(layers, "_TOGETHER", together)
         found = first_rows(frame, ("time",))
     assert (found is None and all(first)) or found.tolist() == first
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from npu_tui.mcp import server, tools
-from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import answered
-from npu_tui.mcp.session import OpenProfiles, ToolCall
+from npu_tui.mcp.session import OpenProfiles, ToolCall, tokens_of
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SESSION = OpenProfiles([FIXTURES])

@@ -12,7 +12,7 @@ import pytest
 from npu_tui.cli.main import main
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
-from npu_tui.query import process
+from npu_tui.query import query as asked
 from npu_tui.query.engine import QueryError, refused, seconds_of
 from npu_tui.query.frames import ProfileTables
 from npu_tui.query.query import query
@@ -135,7 +135,7 @@ PAIRS = "FROM slices a JOIN slices b ON a.rank = b.rank"
 def test_what_a_query_takes_beyond_its_bounds_ends_it_and_nothing_else(
     tables: ProfileTables, monkeypatch: pytest.MonkeyPatch, sql: str, code: str
 ) -> None:
-    monkeypatch.setattr(process, "_MOST_MEMORY", 64 << 20)
+    monkeypatch.setattr(asked, "_MOST_MEMORY", 64 << 20)
     with pytest.raises(QueryError) as failure:
         query(tables, sql, seconds=1 if code == "query.too_slow" else 60)
     assert failure.value.message.code == code

@@ -13,7 +13,7 @@ from written import text_report
 from npu_tui.load import build as building
 from npu_tui.load.load import load
 from npu_tui.output.report import report
-from npu_tui.output.timeline import timeline_files
+from npu_tui.output.svg import timeline_files
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.message import message
 from npu_tui.trace.model import MOST_DEVICES

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from npu_tui.load.load import Opening
-from npu_tui.mcp.answers import plain
+from npu_tui.mcp.session import plain
 from npu_tui.output.envelope import document
 from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile

@@ -12,11 +12,11 @@ import pytest
 from pipeline_jobs import SITUATIONS, job_of
 
 from npu_tui.analysis.questions import UnknownChangeError
-from npu_tui.jobs.film import trace_of_calls, waiting_rank
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.slowness import SavingsModel
+from npu_tui.jobs.timelines import trace_of_calls, waiting_rank
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.output.film import Film, align_film, film_scene, job_film

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
 from npu_tui.analysis.limits import Thresholds
+from npu_tui.analysis.memory import AllocatorSettings, recorded, replay
 from npu_tui.analysis.snapshot import free_blocks, growth, live_bytes, named_at, nameless, owners, pieces
 from npu_tui.cli.main import main
 from npu_tui.cli.options import opened_profile, start_of

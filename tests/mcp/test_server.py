@@ -19,9 +19,8 @@ from measured import profile_at
 from npu_tui.cli.main import main
 from npu_tui.manual import TOPICS
 from npu_tui.mcp import server, tools
-from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
-from npu_tui.mcp.session import OpenProfiles, ToolCall
+from npu_tui.mcp.session import OpenProfiles, ToolCall, tokens_of
 from npu_tui.trace.once import Cancelled, given_up
 from npu_tui.tui.picture import screen
 from npu_tui.tui.session import make_session

@@ -17,9 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from service_causes import write_service
 
-from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
-from npu_tui.mcp.session import OpenProfiles
+from npu_tui.mcp.session import OpenProfiles, tokens_of
 from npu_tui.output.envelope import report_schema
 from npu_tui.trace.text import duration_text
 

@@ -11,7 +11,7 @@ from measured import session_of
 
 from npu_tui.load.load import load
 from npu_tui.query.frames import ONE_PROFILE, tables_of
-from npu_tui.query.process import NEVER
+from npu_tui.query.query import NEVER
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.lines import answered as answered_until
 from npu_tui.tui.tabs.table import Content, Context, Stretch, TabTable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
+from npu_tui.analysis.memory import AllocatorSettings, recorded, replay
 from npu_tui.analysis.snapshot import held_in
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import MemoryReport, memory_report

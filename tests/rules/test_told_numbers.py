@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from npu_tui.analysis import allocator_replay, drains, host_owners, limits
+from npu_tui.analysis import drains, host_owners, limits, memory
 from npu_tui.compare import differences, kernels
 from npu_tui.jobs import against, expert_loads
 from npu_tui.output.explain import KINDS
@@ -35,7 +35,7 @@ COMPARED: dict[str, set[float]] = {
     "EXPERT.SWAP": {limits.LITTLE},
     "LINK.SLOW": {limits.OUTLYING, limits.NEARLY_ALL},
     "ROLE.SLOW": {SEVERITY_MEDIUM.default * PERCENT},
-    "SNAPSHOT.PIECES": {allocator_replay._MAX_EVENTS, 2},  # a small segment of the allocator, 2 MiB
+    "SNAPSHOT.PIECES": {memory._MAX_EVENTS, 2},  # a small segment of the allocator, 2 MiB
 }
 """What the digits of each text say, in the unit of the text; a text that is not here has none.
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import Slice, bound, innermost
 
-from npu_tui.trace import binding
-from npu_tui.trace.arrays import sort_slices
-from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace import arrays
+from npu_tui.trace.arrays import LaneIndex, sort_slices
 
 Found = list[tuple[int, int, int, int]]
 EPOCH = 1_700_000_000_000_000_001  # ns, which no float64 holds
@@ -131,7 +130,7 @@ def test_every_query_is_looked_for_once_and_so_many_at_a_time(found: Found, at_o
     lane, time = TIMES
     whole = have.index.enclosing(lane, time, time)
     with (
-        patch.object(binding, "_AT_ONCE", at_once),
+        patch.object(arrays, "_AT_ONCE", at_once),
         patch.object(np, "flatnonzero", side_effect=np.flatnonzero) as looked_for,
     ):
         assert have.index.enclosing(lane, time, time).tolist() == whole.tolist()

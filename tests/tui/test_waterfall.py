@@ -10,7 +10,7 @@ from driving import opened
 from measured import profile_at
 from rich.console import Console
 
-from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.calls import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import make_session

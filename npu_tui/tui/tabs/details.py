@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.calls import launched_in, passes_of
-from npu_tui.analysis.chain import Chain, chain_of
+from npu_tui.analysis.calls import Chain, chain_of, launched_in, passes_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.drains import host_lead
@@ -20,7 +19,7 @@ from npu_tui.analysis.ranges import namesakes, self_time
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.analysis.statistics import distribution
 from npu_tui.load.errors import InputError
-from npu_tui.output.timeline import class_word
+from npu_tui.output.svg import class_word
 from npu_tui.profile.module_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say

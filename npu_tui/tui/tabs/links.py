@@ -8,10 +8,10 @@ from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from npu_tui.analysis.chain import Chain, Stage
+from npu_tui.analysis.calls import Chain, Stage
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.replay_device import is_of_event
-from npu_tui.output.timeline import class_word, classes_of
+from npu_tui.output.svg import class_word, classes_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
