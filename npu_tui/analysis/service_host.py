@@ -64,7 +64,7 @@ class Named(Struct, frozen=True, eq=False):
 def named_in(found: ServiceTimeline, low: I64, high: I64, least: int = 1) -> list[Named]:
     """What most of the times ``low`` to ``high`` lie in by the names of ranges of engines, the longest first.
 
-    Ranges are at least as long as ``least``, passes are none; they lie in those times and little elsewhere. A range
+    Ranges are at least as long as ``least``, passes do not count; they lie in those times and little elsewhere. A range
     counts by what lies in none of a shorter kind. Empty where half of the times have no name.
     """
     spans, whole = found.service.spans, max(int((high - low).sum()), 1)

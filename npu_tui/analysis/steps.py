@@ -115,7 +115,7 @@ def _in_turn(found: list[Step]) -> list[Step]:
 
 
 def _engine_steps(trace: Trace, items: I64) -> list[Step]:
-    """The calls of an inference engine, whose slices ``items`` are by start."""
+    """The calls of an inference engine; their slices ``items`` are by start."""
     windows: list[tuple[int, int] | None]
     start, end = trace.slices.start[items], trace.slices.end[items]
     if trace.layer_of(int(trace.slices.lane[items[0]])).kind == "hardware":

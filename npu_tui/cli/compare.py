@@ -130,7 +130,7 @@ def _failed(verdict: str, failing: frozenset[str], form: str, options: argparse.
 def _compare_alike(parser: Parser, options: argparse.Namespace, form: str, subjects: Sequence[Subject]) -> int:
     """Write the comparison of what is only compared with its like; returns the exit code, 1 where ``--fail-on`` holds.
 
-    Raises ``InputError`` where the two are none, or cannot be read; ``OSError`` of what is written.
+    Raises ``InputError`` where the two are not alike, or cannot be read; ``OSError`` of what is written.
     """
     from npu_tui.cli.options import opened_profile
     from npu_tui.output.service_compare import ComparedServices

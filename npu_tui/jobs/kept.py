@@ -17,7 +17,7 @@ RUN = ".run.json"
 
 
 def summaries_in(path: Path, survey: Survey | None = None) -> list[Path]:
-    """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
+    """The summaries at ``path``: itself, or those in the folder, by name; empty without any."""
     try:
         if path.is_file():
             return [path] if path.name.endswith((SUFFIX, _OLDER)) else []

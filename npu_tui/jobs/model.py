@@ -496,7 +496,7 @@ class RankProfile(Struct, frozen=True):
 
     @property
     def has_trace(self) -> bool:
-        """Whether there is a timeline: files beside one, and the output of a cluster analysis, are none."""
+        """Whether there is a timeline: files beside one, and the output of a cluster analysis, do not count."""
         return self.kind not in ("companions", CLUSTER, EXPERTS)
 
     def __post_init__(self) -> None:

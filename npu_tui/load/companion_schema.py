@@ -406,7 +406,7 @@ class Reading(Struct, frozen=True):
     """What became of the file ``name``: its ``frame`` has all columns of its schema, null where the file has none.
 
     ``headings`` are the columns that the file has, by their names in the frame; ``not_numbers`` counts, by column, the
-    cells that should be numbers and are none (null in the frame). ``why`` is what the system or the parser says of an
+    cells that should be numbers and are not (null in the frame). ``why`` is what the system or the parser says of an
     unreadable file. ``short`` counts rows that were left out, as they are many and lack most cells, ``twice`` those
     that equal one before them. ``requests`` are those of a column of that kind, one after the other.
     """

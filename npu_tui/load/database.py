@@ -266,7 +266,7 @@ def read_records(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
 
 
 class _Rows:
-    """Makes rows of the database of lines; ``count`` records so far, and ``odd`` lines that are none."""
+    """Makes rows of the database from lines; ``count`` records so far, and ``odd`` other lines."""
 
     def __init__(self) -> None:
         self.count = self.odd = 0

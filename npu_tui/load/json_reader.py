@@ -471,7 +471,7 @@ def read_on(descriptor: int, start: int, cuts: list[int], chunk_size: int) -> Ra
 def _stop_in(descriptor: int, chunk: Chunk[Event], stops: list[int]) -> tuple[int, int, int] | None:
     """How many events of ``chunk``, of how many bytes, stand before one that begins at one of ``stops``, and that stop.
 
-    The ascending ``stops`` before the end of the chunk that are none are taken away.
+    The ascending ``stops`` before the end of the chunk that prove wrong are taken away.
     """
     end = chunk.offset + chunk.length
     while stops and stops[0] < end:

@@ -151,7 +151,7 @@ def plan_layers(
     """The processes with a slice, a counter or a link end, ordered by sort index, then name, then pid.
 
     ``slice_threads`` gives the categories of the slices of each (pid, tid). A process without a name that only carries
-    link ends is CANN, whose slices and name torch_npu leaves out at Level0. Threads follow their own sort index (the
+    link ends is CANN; torch_npu leaves its slices and name out at Level0. Threads follow their own sort index (the
     thread id where there is none).
     """
     threads_of: dict[int, list[int]] = {}

@@ -46,7 +46,7 @@ PADDING = 64
 """Zero bytes after what is filled of the buffer: every loop ends at one, and words may be read past the end."""
 
 MORE, WRONG, GROW, DONE = 0, 1, 2, 3
-"""Why a scan ends: the bytes are used up; what follows is none of the common events; no room; the cut is reached."""
+"""Why a scan ends: the bytes are used up; what follows is not one of the common events; no room; the cut is reached."""
 
 TEXT, THREAD_WORDS, SERIES_WORDS = 0, 1, 2
 """Kinds of entities. A thread is four words: process, what kind of number that is, and the same of the thread.
@@ -62,7 +62,7 @@ SLICE_TIME, DURATION, VALUE, SAMPLE_TIME, LINK_TIME = 0, 1, 2, 3, 4
 """Columns that a number is left out of: four words give that, the row, and offset and length in the buffer."""
 
 MOST_VALUES = 16
-"""Counter events with more values are none of the common ones."""
+"""Counter events with more values are not common ones."""
 
 ENTITIES_PER_EVENT = 4 * MOST_VALUES + 8
 

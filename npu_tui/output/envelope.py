@@ -190,7 +190,7 @@ def asked_schema(option: str | None = None) -> int:
 
 
 def document(data: Root, verdict: Sequence[str] | None = None, schema: int = SCHEMA_VERSION) -> Any:
-    """``data`` as ``schema`` has it, with ``verdict`` where that is none of its fields; what is unset stays so."""
+    """``data`` as ``schema`` has it, with ``verdict`` where that is not one of its fields; what is unset stays so."""
     laid_out = layout(type(data), schema)
     if schema == 1:
         return _old_document(data, laid_out)

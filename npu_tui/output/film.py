@@ -104,7 +104,7 @@ def film_of(profile: Profile, texts: Sequence[str]) -> Film:
 def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
     """The requests of the service ``profile`` without the findings that ``texts`` name, without the first by default.
 
-    None where no replay of the service goes without them.
+    None where no replay of the service can leave them out.
     """
     from npu_tui.analysis.film import served_trace
     from npu_tui.rules.service_facts import most_saved

@@ -107,7 +107,7 @@ class RunSeries(Struct, frozen=True, kw_only=True):
 
 
 class LogReport(Root, frozen=True, kw_only=True):
-    """The history of a run; ``not_checked`` are files that are none of its runs."""
+    """The history of a run; ``not_checked`` are files other than its runs."""
 
     OLD: ClassVar = {"source": PATH, "not_checked": REASONS}
 

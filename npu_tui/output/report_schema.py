@@ -105,11 +105,11 @@ class BorrowedPart(Struct, frozen=True, kw_only=True):
 class OverlapPart(Struct, frozen=True, kw_only=True):
     """How the devices spent their time, in sum; ratios are over ``total_us``. All None without a device.
 
-    ``free_host_late_us``, ``free_device_side_us`` and ``free_unlinked_us`` split Free; None without launches.
-    Of ``free_us``, ``free_unasked_us`` is waiting for requests or the profiler, which findings leave out; it is there
-    if there are such waits. ``exposed_copies_us`` and ``busy_us``, the total without Free, are there for GPUs, where
-    Free holds no copies. Where there are several devices, ``devices`` has the same of each with its ``device``; both
-    are left out elsewhere.
+    ``free_host_late_us``, ``free_device_side_us`` and ``free_unlinked_us`` split Free; None without launches. Of
+    ``free_us``, ``free_unasked_us`` is waiting for requests or the profiler, which findings leave out; it is there if
+    there are such waits. ``exposed_copies_us`` and ``busy_us``, the total without Free, are there for GPUs, where Free
+    holds no copies. Where there are several devices, ``devices`` has the same for each with its ``device``; both are
+    left out elsewhere.
     """
 
     device: int | UnsetType | None = UNSET

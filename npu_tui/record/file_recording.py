@@ -98,7 +98,7 @@ def _size_of(wanted: RecordRequest, ranks: int) -> int | None:
 class _Steps:
     """The steps of the recording that is ``wanted``, as far as the raw data of its profiles show them.
 
-    Its profiles are those below the folder of the recording that are none of ``known``.
+    Its profiles are those below the folder of the recording that are not ``known``.
     """
 
     def __init__(self, wanted: RecordRequest, known: set[Path]) -> None:
@@ -202,7 +202,7 @@ def _is_left_behind(folder: Path) -> bool:
 
 
 def new_outputs(folder: Path, known: set[Path]) -> list[Output]:
-    """The profiles below ``folder`` that are none of ``known``."""
+    """The profiles below ``folder`` that are not ``known``."""
     return [output for output in outputs_below(folder) if output.folder not in known]
 
 

@@ -104,7 +104,7 @@ class HttpAnswer(Struct, frozen=True):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The object that it is, empty where it is none."""
+        """The object that it is, empty if it is something else."""
         try:
             found = json.loads(self.body)
         except (ValueError, RecursionError):

@@ -196,7 +196,7 @@ class TraceSlices:
 
     @once
     def _frames(self) -> int:
-        """The category of frames of Python; that of none where there are none."""
+        """The category of frames of Python; with its entry for none if there are none."""
         categories = self.trace.categories
         return categories.index("python_function") if "python_function" in categories else len(categories)
 

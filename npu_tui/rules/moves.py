@@ -34,7 +34,7 @@ _MOVING = re.compile(
     r"asstrided|cast|tile|broadcastto|expand|repeat|mirrorpad|pad(?:d|v\d|$)|gatherelements|scatterelements)",
     re.IGNORECASE,
 )
-"""How types of kernels begin that compute nothing; lookups of rows, as in an embedding, are none of them."""
+"""How types of kernels begin that compute nothing; lookups of rows, as in an embedding, do not count."""
 
 
 def moved(facts: Facts) -> Draft | None:

@@ -27,8 +27,8 @@ _SHOWN = 3  # places of a finding: the largest ones
 class JudgedService(SubjectVerdict, frozen=True, kw_only=True):
     """What was ``found`` of a service, its ``findings``, the gravest first, and its ``figures`` as recorded.
 
-    ``facts`` has its model; ``remedies`` are those of the findings that a replay of it goes without, by their ids, in
-    the order of work.
+    ``facts`` has its model; ``remedies`` are those of the findings that a replay can leave out, by their ids, in the
+    order of work.
     """
 
     found: ServiceTimeline

@@ -229,7 +229,7 @@ def collective_streams(trace: Trace) -> frozenset[int]:
 
 
 def copy_slices(trace: Trace) -> I64:
-    """The copies (slices) of all devices, ascending; those of collectives are none of them."""
+    """The copies (slices) of all devices, ascending; without those of collectives."""
     # Some writers name a copy (``MEMCPY_ASYNC``), others only give its task type.
     named, typed = copy_marks(trace)
     parts = [np.zeros(0, np.int64)]

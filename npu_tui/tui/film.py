@@ -224,7 +224,7 @@ class JobFilm(Struct, frozen=True):
 
 
 def first_with_film(examined: Examined) -> int | None:
-    """The number of the first finding of a job that a replay goes without; None where there is none."""
+    """The number of the first finding of a job that a replay can leave out; None where there is none."""
     return next((at for at, row in enumerate(examined.findings) if job_changes(_job_of(examined, row), row)), None)
 
 

@@ -281,7 +281,7 @@ class FirstRun:
             self.lead_to(0)
 
     def lead_to(self, starved: int) -> None:
-        """Lead to so many launches that ``starved`` the device, to the findings where they are none."""
+        """Lead to so many launches that ``starved`` the device, to the findings where there are none."""
         if self._line is not None:
             lead = "starved" if starved else "finding"
             self._line.lead(say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short"))

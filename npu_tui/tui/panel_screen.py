@@ -110,7 +110,7 @@ class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
     """A ``drawing``, a ``panel`` of tabs, a prompt and a status line.
 
     ``footers`` are the keys that the status line names while the drawing, a table of the panel or a text there has the
-    focus; ``focuses`` are the same of the help.
+    focus; ``focuses`` are those of the help.
     """
 
     DEFAULT_CSS = "PanelScreen.-page Drawing { display: none; }"

@@ -355,7 +355,7 @@ def as_text(table: TabTable | None) -> list[str]:
 
 
 def _inert(cell: str) -> str:
-    """``cell``, with an apostrophe before what a spreadsheet would run as a formula; figures are none."""
+    """``cell``, with an apostrophe before what a spreadsheet would run as a formula; figures do not count."""
     return f"'{cell}" if cell[:1] in _FORMULA and not _FIGURE.fullmatch(cell) else cell
 
 
