@@ -53,6 +53,7 @@ class EngineModel(Struct, frozen=True):
     request and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a
     prompt, what comes ``after`` it for each token given before. Without any request under way it waits with
     ``patience`` for more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
+    What ``grows`` takes so many ns from the second moment on, ever more of it from the first one on.
     """
 
     cost: Cost
@@ -84,6 +85,7 @@ class EngineModel(Struct, frozen=True):
     patience: float = 0.0
     timer: float = 0.0
     fill: int = MANY
+    grows: tuple[tuple[int, int, float], ...] = ()
 
 
 class ServiceModel(Struct, frozen=True):

@@ -267,6 +267,8 @@ def _steps(
             forward *= engine.beyond[2 if prompts else 1]
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
         around += engine.schedule[2] * queued + engine.prepare[2] * prompts
+        for since, until, more in engine.grows:
+            around += more * min(max((time - since) / max(until - since, 1), 0.0), 1.0)
         if engine.after[2]:
             around += engine.after[2] * sum(row.given for row, _ in chosen)
         if extra is not None:

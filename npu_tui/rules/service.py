@@ -47,6 +47,7 @@ from npu_tui.rules.service_parts import (
     as_usual,
     bubble,
     by_name,
+    grows,
     part,
     sampling,
     scheduler,
@@ -394,8 +395,8 @@ def _inputs(facts: ServiceFacts) -> Cause | None:
     """The inputs of steps take long; whether they do by the tokens of prompts, or piece by piece."""
     found, steps = _every_input(facts), facts.found.steps
     token = max((engine.prepare[2] for engine in facts.model.engines), default=0.0) if facts.model else 0.0
-    if found is None:
-        return None
+    if found is None or (growing := grows(facts, found, Cycle.prepare)) is not found:
+        return None if found is None else growing
     if token * float(steps.prompts.sum()) >= HALF * float(steps.cycle[:, Cycle.prepare].sum()):
         return replace(found, detail=sentences(found.detail, message("finding.service.inputs_grow", token=token)))
     if (pieces := pieces_of(facts.found, Cycle.prepare)) is None:
@@ -440,7 +441,8 @@ SERVICE_RULES = (
           advice=("service_device", "service_routing", "service_joins")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
-        _steady(scheduler, Cycle.schedule), SHARE, advice=("SERVICE.SCHEDULER", "service_scheduler_waiting"),
+        _steady(scheduler, Cycle.schedule), SHARE,
+        advice=("SERVICE.SCHEDULER", "service_scheduler_waiting", "service_grows", "service_since"),
     ),
     _rule(
         "SERVICE.INPUTS", "model_pre_post_processing_latency",

@@ -27,6 +27,7 @@ from npu_tui.analysis.service_cost import (
     sampling_of,
     slower_since,
 )
+from npu_tui.analysis.service_growth import Grown, grown_of, over_all
 from npu_tui.analysis.service_host import Stops, freed, stops_of, taken_out
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
@@ -276,11 +277,18 @@ class ServiceFacts:
         """When the host stands still in every period."""
         return stops_of(self.found, self.tokenizing[1])
 
+    @once
+    def grown(self) -> tuple[Grown, ...]:
+        """What the host takes longer for over the run; nothing where a rhythm of its own stops it."""
+        return () if self.stops else grown_of(self.found)
+
     @property
     def built(self) -> ServiceModel | None:
         """The model of the service, whether it comes out as recorded or not."""
         jump = None if self.slower else self.jump
-        return model_of(self.found, self.slower, self.holds, jump, self.filled, self.sampling, self.floor)
+        found = freed(self.found, over_all(self.found, self.grown)) if self.grown else self.found
+        model = model_of(found, self.slower, self.holds, jump, self.filled, self.sampling, self.floor)
+        return model and with_engines(model, grows=tuple((one.since, one.until, one.more) for one in self.grown))
 
     @once
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
@@ -304,8 +312,8 @@ class ServiceFacts:
         return [name for name in TOLD if real[name] > 0 and abs(served[name] / real[name] - 1) <= FAITHFUL]
 
     def _outweighs(self, name: str, then: float) -> bool:
-        """Whether ``then`` differs twice as much from a recorded mean as the unchanged replay does."""
-        return name.endswith("mean") and self._off[name] <= HALF * (self.figures[name] - then)
+        """Whether ``then`` is better than recorded by twice of what the unchanged replay is off."""
+        return self._off[name] <= HALF * (self.figures[name] - then)
 
     @once
     def _off(self) -> dict[str, float]:

@@ -63,6 +63,8 @@ def part(
 def sampling(facts: ServiceFacts) -> Cause | None:
     """Sampling takes long: for some requests, ever longer with their answers, with the batch, or all the time."""
     found, told = _every_sampling(facts), facts.sampling
+    if found and (growing := grows(facts, found, Cycle.sampling)) is not found:
+        return growing
     found = by_name(facts, found, Cycle.sampling) if found else None
     if told is None or facts.model is None:
         return found
@@ -119,6 +121,29 @@ def by_name(facts: ServiceFacts, found: Cause, part: Cycle, *advice: str) -> Cau
     return replace(found, title=title, detail=detail, blame=time[:, part], remedy=remedy, advice=advice)
 
 
+def grows(facts: ServiceFacts, found: Cause | None, part: Cycle) -> Cause | None:
+    """``found`` in a ``part`` of cycles that takes longer later; as it is where that does not."""
+    told = next((one for one in facts.grown if one.part == part), None)
+    if told is None or found is None:
+        return found
+    others = tuple((one.since, one.until, one.more) for one in facts.grown if one is not told)
+    steps = facts.found.steps
+    over = np.minimum(told.over(steps.opened), steps.cycle[:, part]).astype(np.int64)
+    words = {
+        "part": message(f"latency.part.{part.name}"), "first": told.first, "last": told.last,
+        "share": found.share * float(over.sum() / max(int(steps.cycle[:, part].sum()), 1)),
+        "since": told.since - int(steps.opened.min()),
+    }  # fmt: skip
+    kind = "since" if told.at_once else "grows"
+    title, detail = (message(f"finding.service.{kind}{key}", **words) for key in ("", "_detail"))
+    named = named_in(facts.found, *parts_of(steps)[part])
+    names = [brief(facts.found.service.text(one.name), SHORT) for one in named]
+    return replace(
+        found, title=title, detail=sentences(detail, message("finding.service.grows_in", names=names) if names else ""),
+        blame=over, remedy=lambda model: with_engines(model, grows=others), advice=(f"service_{kind}",),
+    )  # fmt: skip
+
+
 def as_usual(part: str, model: ServiceModel) -> ServiceModel:
     """``model`` with that of a ``part`` around passes which no service is without, a little of the shortest pass."""
     engines = []
@@ -141,7 +166,8 @@ def scheduler(facts: ServiceFacts) -> Cause | None:
     share = facts.tpot.share(TPOT.schedule)[0]
     if not each or not facts.worth((share, share), _unscanned, NOTABLE):
         every = _every_schedule(facts)
-        return by_name(facts, every, Cycle.schedule) if every else None
+        growing = grows(facts, every, Cycle.schedule)
+        return by_name(facts, every, Cycle.schedule) if every and growing is every else growing
     schedule = facts.found.steps.cycle[:, Cycle.schedule]
     words = {"share": share, "each": each, "usual": int(np.median(schedule)), "longest": int(schedule.max())}
     draft = draft_of(
@@ -169,7 +195,8 @@ def bubble(facts: ServiceFacts) -> Cause | None:
     own = np.inf if told is None else told.gap * len(facts.found.serving)
     if 2 * own < steps.cycle[facts.found.serving, Cycle.bubble].sum() or (found := _every_bubble(facts)) is None:
         return None
-    return by_name(facts, found, Cycle.bubble, "service_between")
+    growing = grows(facts, found, Cycle.bubble)
+    return by_name(facts, found, Cycle.bubble, "service_between") if growing is found else growing
 
 
 _every_bubble = part(
