@@ -329,7 +329,7 @@ def in_lockstep(found: ServiceTimeline) -> bool:
     Few begin while another engine computes, as they would where only a clock starts some of them at a time.
     """
     steps, mine = found.steps, found.serves[found.steps.engine]
-    start, end, engine = steps.start[mine], steps.end[mine], steps.engine[mine]
+    start, end, engine = steps.opened[mine], steps.end[mine], steps.engine[mine]
     alone = (np.unique(start // LONG_NS, return_counts=True)[1] == 1).sum()
     if alone > HALF * len(start):
         return False
@@ -345,21 +345,23 @@ def in_lockstep(found: ServiceTimeline) -> bool:
 def rounds_of(found: ServiceTimeline) -> I64:
     """Which steps of the engines that give tokens begin together: a number of each step, -1 of the others."""
     rounds, mine = np.full(len(found.steps), -1), np.flatnonzero(found.serves[found.steps.engine])
-    mine = mine[np.argsort(found.steps.start[mine], kind="stable")]
-    rounds[mine] = np.cumsum(np.diff(found.steps.start[mine], prepend=0) > LONG_NS)
+    mine = mine[np.argsort(found.steps.opened[mine], kind="stable")]
+    rounds[mine] = np.cumsum(np.diff(found.steps.opened[mine], prepend=0) > LONG_NS)
     return rounds
 
 
 class Lockstep(Struct, frozen=True):
     """Engines that begin their steps together: what the longest of their passes costs, and the ``gap`` (ns) after it.
 
-    The others wait for it ``inside`` of their passes, or after them. With as much work for each the longest passes
-    would be shorter by the share ``uneven``. ``leading`` are the steps that have most to do of those together.
+    The others wait for it ``inside`` of their passes, or after them; with a ``barrier`` no pass goes on before the last
+    one has begun. With as much work for each the longest passes would be shorter by the share ``uneven``. ``leading``
+    are the steps that have most to do of those together.
     """
 
     cost: Cost
     gap: float
     inside: bool
+    barrier: bool
     uneven: float
     leading: I64
 
@@ -376,22 +378,40 @@ def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
     closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)[mine]
     waits = bubble - np.maximum(steps.start[mine] - closed, 0)
     busy = (bubble > 0) & (steps.cycle[mine, Cycle.idle] == 0) & (found.paused[mine] == 0)
-    longest, (shortest, gap) = np.zeros(count, np.int64), np.full((2, count), np.iinfo(np.int64).max)
+    begun = (steps.start + steps.cycle[:, Cycle.prepare])[mine]
+    (longest, late, ended), (early, gap) = np.zeros((3, count), np.int64), np.full((2, count), np.iinfo(np.int64).max)
     np.maximum.at(longest, which, forward)
-    np.minimum.at(shortest, which, forward)
+    np.maximum.at(late, which, begun)
+    np.maximum.at(ended, which, begun + forward)
+    np.minimum.at(early, which, begun + forward)
+    inside = bool(np.median((ended - early) / np.maximum(longest, 1)) <= 1 - ALMOST_ALL)
     np.minimum.at(gap, which[busy], np.maximum(waits, 0)[busy])
     gap = gap[np.unique(which[busy])]
-    heaviest, weight = np.zeros(count, np.int64), forward.astype(np.float64)
-    for _ in range(_ROUNDS):  # where all passes are as long as the longest one their work shows which that is
-        order = np.argsort(weight, kind="stable")
-        heaviest[which[order]] = order
-        cost = fitted(work[heaviest], longest)
-        weight = cost.of(work)
+    barrier, lead = False, (begun - late[which] if inside else np.zeros(len(mine), np.int64))
+    time = ended[which] - begun if inside else longest[which]
+    cost, heaviest, away = _together(work, which, lead, time)
+    if inside:  # who has begun waits for the last one from its beginning on, or at its end alone
+        met = _together(work, which, lead * 0, ended[which] - late[which])
+        barrier = met[2] < away
+        cost, heaviest, away = met if barrier else (cost, heaviest, away)
     each = np.stack([np.bincount(which, column, count) for column in work.T], axis=1) / np.count_nonzero(found.serves)
     each[:, 0] = 1  # who has nothing to compute takes part in the step all the same
     uneven = 1 - float(cost.of(each).sum() / max(cost.of(work[heaviest]).sum(), 1.0))
-    inside = bool(np.median(shortest / np.maximum(longest, 1)) >= ALMOST_ALL)
-    return Lockstep(cost, float(gap.mean()) if len(gap) else 0.0, inside, uneven, mine[heaviest])
+    return Lockstep(cost, float(gap.mean()) if len(gap) else 0.0, inside, barrier, uneven, mine[heaviest])
+
+
+def _together(work: F64, which: I64, lead: I64, time: I64) -> tuple[Cost, I64, float]:
+    """What the pass costs that ends last of those of each round (n,), from when it began; which these are.
+
+    It began by ``lead`` ns after others, and the round ended ``time`` ns later; the last figure is how far that is.
+    """
+    heaviest, weight = np.zeros(int(which.max()) + 1, np.int64), time.astype(np.float64)
+    for _ in range(_ROUNDS):  # where all passes end together their work tells which that is
+        order = np.argsort(weight + lead, kind="stable")
+        heaviest[which[order]] = order
+        cost = fitted(work[heaviest], np.maximum(time, 1)[heaviest])
+        weight = cost.of(work)
+    return cost, heaviest, _away(work[heaviest], np.maximum(time, 1)[heaviest])
 
 
 _MOST_REQUESTS, _MOST_STEPS = 1_500, 4_000

@@ -10,6 +10,7 @@ import numpy as np
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, EVEN
 from npu_tui.analysis.service_blocks import ahead_in, following_of, room_for, room_of
 from npu_tui.analysis.service_members import is_prompt, tokens_of
+from npu_tui.analysis.service_places import places_of
 from npu_tui.analysis.service_stalls import held_in
 from npu_tui.analysis.service_steps import (
     ROUNDING,
@@ -122,6 +123,7 @@ def timeline(service: Service) -> ServiceTimeline:
         service, keys, outer, engines, steps, latencies, rid, step, tokens, prompt, admitted, swapped, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
         seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, np.zeros_like(steps.cycle),
+        places_of(latencies, steps, pulls[0], len(engines)),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     stays = np.bincount(step[entries] + 1, minlength=len(steps) + 1) - np.bincount(
@@ -227,8 +229,10 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
         back = np.where(pulled[rids] != UNKNOWN, np.clip(pull_end[rids], pull, last), last)
         waits = pull_end[rids] <= last + WHOLE_MS
         shipped = np.where((pulled[rids] != UNKNOWN) & waits, back - pull, 0)
+        seat = np.where(waits, np.minimum(found.places.waits[rids], pull - end), 0)
         parts[rids[done], TTFT.transfer] += shipped[done]
-        parts[rids[done], TTFT.output] += (last - end - shipped)[done]
+        parts[rids[done], TTFT.queue_full] += seat[done]
+        parts[rids[done], TTFT.output] += (last - end - shipped - seat)[done]
         rids, turn = rids[~done], turn + 1
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
 
@@ -325,7 +329,10 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     pulled_at = np.clip(pull_end[moves], np.minimum(left, entered), entered)
     waits = _first_schedule_waits(found, lat.engine[moves], pulled_at, entered)
     # Who has no place on the other engine is not pulled there.
-    waits += _first_schedule_waits(found, lat.engine[moves], np.minimum(left, pulled_at), np.clip(low, left, pulled_at))
+    before = _first_schedule_waits(found, lat.engine[moves], np.minimum(left, pulled_at), np.clip(low, left, pulled_at))
+    seats = found.places.taken_first[lat.engine[moves]]
+    before[seats], before[seats, TTFT.queue_full] = 0, found.places.waits[moves][seats]
+    waits += before
     for part, reason in ((TPOT.queue_blocks, TTFT.queue_blocks), (TPOT.queue_full, TTFT.queue_full)):
         parts[moves, part] = waited = np.minimum(waits[:, reason], away)
         away -= waited

@@ -53,7 +53,8 @@ class EngineModel(Struct, frozen=True):
     request and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a
     prompt, what comes ``after`` it for each token given before. Without any request under way it waits with
     ``patience`` for more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
-    What ``grows`` takes so many ns from the second moment on, ever more of it from the first one on.
+    What ``grows`` takes so many ns from the second moment on, ever more of it from the first one on. Where
+    requests are ``seated`` the pull of one begins once it has a place.
     """
 
     cost: Cost
@@ -86,6 +87,7 @@ class EngineModel(Struct, frozen=True):
     timer: float = 0.0
     fill: int = MANY
     grows: tuple[tuple[int, int, float], ...] = ()
+    seated: bool = False
 
 
 class ServiceModel(Struct, frozen=True):
@@ -99,7 +101,7 @@ class ServiceModel(Struct, frozen=True):
     that wait the lowest ``rank`` is taken first, without it the earliest. ``first`` and ``last`` are engines. With a
     request in it a step takes ``extra`` ns longer, the most ``once`` or those of all. In ``lockstep`` engines begin
     their steps together and wait for the longest one, be it within their passes (``waits_inside``) or after their
-    tokens.
+    tokens; with a ``barrier`` no pass goes on before the last one has begun.
     """
 
     engines: tuple[EngineModel, ...]
@@ -126,6 +128,7 @@ class ServiceModel(Struct, frozen=True):
     once: bool = False
     lockstep: bool = False
     waits_inside: bool = False
+    barrier: bool = False
 
 
 def model_of(
@@ -184,7 +187,10 @@ def model_of(
             for name in ("seqs", "budget", "blocks")
         }
         limits["blocks"] = min(limits["blocks"], engines[number].blocks)
-        engines[number] = replace(engines[number], **limits)
+        places = max(
+            int(found.places.most[n]) for n, other in enumerate(found.engines) if other.prefills == engine.prefills
+        )
+        engines[number] = replace(engines[number], **limits | ({"seqs": places, "seated": True} if places else {}))
     opened = steps.opened
     first, last = steps.engine[lat.first[rids]], lat.engine[rids]
     known = lat.arrival[rids] != UNKNOWN
@@ -204,6 +210,7 @@ def model_of(
     ttft, _ = lat.metrics
     tail = lat.ttft_parts[rids, TTFT.output]
     tail = np.where(shipped, np.maximum(tail - handover, 0), tail)
+    handover = np.maximum(handover - found.places.waits[rids], 0)
     close = np.where(lat.whole[rids] == UNKNOWN, tail, lat.whole[rids] - (steps.end[lat.last[rids]] - start))
     waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
         lat.arrival[ttft.rids] != UNKNOWN
@@ -221,7 +228,7 @@ def model_of(
         rank=None if ordered else opened[lat.first[rids]],
         extra=np.where(sampling.special[rids], sampling.extra, 0.0) if sampling and sampling.extra else None,
         once=sampling is not None and sampling.once, lockstep=lockstep is not None,
-        waits_inside=lockstep is not None and lockstep.inside,
+        waits_inside=lockstep is not None and lockstep.inside, barrier=lockstep is not None and lockstep.barrier,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_model import LIMIT, EngineModel, ServiceModel
-from npu_tui.analysis.service_timeline import Room, ServiceTimeline
+from npu_tui.analysis.service_timeline import TTFT, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
 
 FAITHFUL = 0.1
@@ -67,7 +67,7 @@ def recorded(found: ServiceTimeline) -> Served:
 
 
 def _between_tokens(found: ServiceTimeline) -> F64:
-    """What lies between the tokens that one engine gave to each complete request, by the ends of its steps."""
+    """What lies between the tokens of each complete request, by the ends of the steps that gave them."""
     lat, rid = found.latencies, found.pair_rid
     if not len(rid):
         return np.zeros(0)
@@ -78,6 +78,11 @@ def _between_tokens(found: ServiceTimeline) -> F64:
     end = found.steps.end[found.pair_step]
     gives &= ~first & (end > found.steps.end[np.maximum(lat.token, 0)][rid])
     gaps = (end - np.append(0, end)[:-1])[gives]
+    # On an engine that gave no token before, the first one follows the one that another gave.
+    other = found.steps.engine[found.pair_step] != found.steps.engine[np.maximum(lat.token, 0)][rid]
+    moved = first & ~found.pair_prompt & counts[rid] & (lat.token >= 0)[rid] & other
+    left = lat.start + lat.ttft - lat.ttft_parts[:, TTFT.output]
+    gaps = np.append(gaps, np.maximum(end - left[rid], 0)[moved])
     alike = int(np.maximum(lat.tokens[lat.decoded] - 1 - lat.turns[lat.decoded], 0).sum())
     return np.append(gaps.astype(np.float64), np.zeros(alike))
 
@@ -108,7 +113,8 @@ def moments(model: ServiceModel) -> Moments:
                        between)
                 for number, engine in enumerate(model.engines)]
     )  # fmt: skip
-    ready = np.where(moved, ended + model.handover + model.pull, ready)
+    seated = np.array([engine.seated for engine in model.engines], np.bool_)[model.last]
+    ready = np.where(moved, ended + model.handover + np.where(seated, 0, model.pull), ready)
     given = np.where(model.shipped, ready, given)
     stay = np.zeros(n, bool)
     _run_all(
@@ -132,29 +138,34 @@ def replayed(model: ServiceModel) -> Served:
     )  # fmt: skip
 
 
-_Steps = Generator[float, float, None]
-"""The steps of an engine: it says when it is ready for one, and hears when that begins and when all can go on."""
+_Steps = Generator[tuple[float, float], float, None]
+"""The steps of an engine: it says when it is ready for one, and hears when that begins and when all can go on.
+
+In between it says when its pass may begin, and how long it takes from there on.
+"""
 
 
 def _run_all(model: ServiceModel, engines: list[_Steps]) -> None:
     """Run ``engines`` one after another, or in lockstep: a step begins together, and all wait for the longest."""
     for together in [engines] if model.lockstep else [[one] for one in engines]:
-        ready = {one: moment for one in together if (moment := next(one, None)) is not None}
+        ready = {one: told[0] for one in together if (told := next(one, None)) is not None}
         free = 0.0
         while ready:
             begin = max(min(ready.values()), free)
             taking = [one for one, moment in ready.items() if moment <= begin]
-            ends = {one: end for one in taking if (end := _next_answer(one, begin)) is not None}
-            free = max(ends.values(), default=begin)
+            passes = {one: of for one in taking if (of := _next_answer(one, begin)) is not None}
+            free = max((sum(of) for of in passes.values()), default=begin)
+            if model.barrier and passes:
+                free = max(of[0] for of in passes.values()) + max(of[1] for of in passes.values())
             for one in taking:
-                moment = _next_answer(one, free) if one in ends else None
-                if moment is None:
+                told = _next_answer(one, free) if one in passes else None
+                if told is None:
                     del ready[one]
                 else:
-                    ready[one] = moment
+                    ready[one] = told[0]
 
 
-def _next_answer(engine: _Steps, moment: float) -> float | None:
+def _next_answer(engine: _Steps, moment: float) -> tuple[float, float] | None:
     """What ``engine`` answers at the ``moment``; None once it has nothing left to do."""
     try:
         return engine.send(moment)
@@ -186,16 +197,32 @@ def _steps(
         coming.append((came, _QueuedRequest(r, left, context, turns, growth, came=came)))
     waiting: deque[_QueuedRequest] = deque()
     running: list[_QueuedRequest] = []
+    asking = coming if engine.seated else deque[tuple[float, _QueuedRequest]]()
+    coming = coming if asking is not coming else deque[tuple[float, _QueuedRequest]]()
+
+    def pulled(until: float, since: float) -> None:
+        """Pull for those who ask before ``until``, not before ``since``, as long as there are places."""
+        taken = len(running) + len(waiting) + len(coming)
+        while asking and asking[0][0] <= until and taken < engine.seqs:
+            moment, row = asking.popleft()
+            row.came = max(moment, since) + float(model.pull[row.request])
+            coming.append((row.came, row))
+            given[row.request] = row.came if model.shipped[row.request] else given[row.request]
+            taken += 1
+        coming.extend(sorted((coming.popleft() for _ in range(len(coming))), key=lambda one: one[0]))
+
     cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
     stalls, stuck, lost = deque(engine.stalls), deque(engine.stuck), deque(engine.lost)
     rank, counts = None if model.rank is None else model.rank.tolist(), model.counts.tolist()
     extra = None if model.extra is None else model.extra.tolist()
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
-    while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
+    while (coming or waiting or running or asking) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
+            if asking:
+                pulled(coming[0][0] if coming else asking[0][0], time)
             time = max(time, coming[0][0]) + engine.patience
-        time = yield time
+        time = yield time, 0.0
         while stalls and stalls[0][0] <= time:
             time += stalls.popleft()[1]
         while lost and lost[0][0] <= time:
@@ -265,19 +292,20 @@ def _steps(
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
         if len(chosen) > engine.beyond[0]:
             forward *= engine.beyond[2 if prompts else 1]
-        around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
-        around += engine.schedule[2] * queued + engine.prepare[2] * prompts
+        begin = time + sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare)) + engine.dispatch
+        begin += engine.schedule[2] * queued + engine.prepare[2] * prompts
+        around = engine.after[0] * len(chosen) + engine.after[1]
         for since, until, more in engine.grows:
             around += more * min(max((time - since) / max(until - since, 1), 0.0), 1.0)
         if engine.after[2]:
             around += engine.after[2] * sum(row.given for row, _ in chosen)
         if extra is not None:
             around += (max if model.once else sum)(extra[row.request] for row, _ in chosen)
-        end = time + around + engine.dispatch + forward + engine.draft
+        end = begin + around + forward + engine.draft
         while stuck and stuck[0][0] <= end:
             end += stuck.popleft()[1]
         left -= len(chosen)
-        time = yield end + engine.gap
+        time = yield begin, end + engine.gap - begin
         end = time - engine.gap if model.waits_inside else end
         for row, count in chosen:
             decodes = not row.prompt
@@ -288,17 +316,20 @@ def _steps(
             row.given += row.growth if decodes else 1
             if decodes or given[row.request]:
                 row.turns -= 1
-                if (
-                    row.given > 1 and counts[row.request]
-                ):  # the first one on an engine was given after what lies between it and another
-                    between.append(end - float(ended[row.request]))
+                if counts[row.request] and (row.given > 1 or handed[row.request]):
+                    # What is handed over had a token from another engine, once that has left.
+                    between.append(end - float((ended if row.given > 1 else given)[row.request]))
             elif model.early[row.request] or not leaves[row.request]:
                 given[row.request] = end
             ended[row.request] = end
-            if row.turns <= 0 or leaves[row.request]:
-                running.remove(row)
-                free += row.blocks
-    unserved = [row.request for row in (*(row for _, row in coming), *waiting, *running)]
+        if asking:
+            pulled(end, 0.0)
+        for row in [row for row, _ in chosen if not row.prompt and (row.turns <= 0 or leaves[row.request])]:
+            running.remove(row)
+            free += row.blocks
+        if asking:
+            pulled(end, end)
+    unserved = [row.request for row in (*(row for _, row in (*coming, *asking)), *waiting, *running)]
     given[unserved] = ended[unserved] = np.nan
 
 

@@ -197,6 +197,18 @@ class Stalls(Struct, frozen=True):
         return within
 
 
+class Places(Struct, frozen=True, eq=False):
+    """Each engine (engines,) has ``most`` places, 0 where pulls wait for none; ``waits`` (requests,) for one, ns."""
+
+    most: I64
+    waits: I64
+
+    @property
+    def taken_first(self) -> Bools:
+        """Which engines pull for who has a place there alone."""
+        return self.most > 0
+
+
 class ServiceTimeline(Struct, dict=True, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
@@ -210,7 +222,8 @@ class ServiceTimeline(Struct, dict=True, eq=False):
     (steps,) requests have a place in the batch: those that a step leaves out, as it computes prompts first, have theirs
     too. By what is ``held`` (steps, 7) of a cycle its parts took longer than their work costs, or than others, because
     something stopped them. Where it is ``pair_swapped``, other requests were served in steps before, and the context is
-    there again without being computed.
+    there again without being computed. ``places`` are those of engines that pull only for requests
+    that have one.
     """
 
     service: Service
@@ -233,6 +246,7 @@ class ServiceTimeline(Struct, dict=True, eq=False):
     pulls: I64
     ahead: I64
     held: I64
+    places: Places
     room: Room = Room(0, 0, (), ())
 
     @property

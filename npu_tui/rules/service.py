@@ -26,7 +26,7 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_answers import output, stop
 from npu_tui.rules.service_drafts import ACCEPTED, drafts
-from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, stall, workers
+from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, slow_host, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
     HIT_FALL,
@@ -437,8 +437,8 @@ SERVICE_RULES = (
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
         advice=("service_chunks", "service_apart"),
     ),
-    _rule("SERVICE.RANK", "dp_load_imbalance", rank, SLOWER, RANK_LOAD,
-          advice=("service_device", "service_routing", "service_joins")),
+    _rule("SERVICE.RANK", "dp_load_imbalance", lambda facts: slow_host(facts) or rank(facts), SLOWER, RANK_LOAD,
+          advice=("service_device", "service_routing", "service_joins", "service_rank_host")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
         _steady(scheduler, Cycle.schedule), SHARE,

@@ -10,12 +10,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE, UNSEEN, Threshold
-from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
+from npu_tui.analysis.service_cost import FEWEST, fitted, in_lockstep, line_of, work_of
 from npu_tui.analysis.service_host import Named, named_in
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
-from npu_tui.analysis.service_timeline import Stalls
+from npu_tui.analysis.service_timeline import TPOT, Stalls
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -128,6 +128,56 @@ def _by_tokens(model: ServiceModel, engines: I64) -> ServiceModel:
         last[request] = fewest = min(given, key=lambda engine: given[engine])
         given[fewest] += float(tokens[request])
     return replace(model, first=np.where(model.first == model.last, last, model.first), last=last)
+
+
+def slow_host(facts: ServiceFacts) -> Cause | None:
+    """What the host of one of several engines does within a step takes longer than on the others."""
+    found, steps = facts.found, facts.found.steps
+    engines: list[int] = np.flatnonzero(found.serves).tolist()
+    mine = [np.flatnonzero((steps.engine == number) & (steps.size > 0)) for number in engines]
+    if facts.model is None or len(engines) < 2 or min(map(len, mine)) < FEWEST:
+        return None
+    size = float(steps.size[np.concatenate(mine)].mean())
+    usual = np.array([[_of_size(steps.size[rows], steps.cycle[rows, part], size) for part in _HOST] for rows in mine])
+    over = np.array([usual[at] - np.median(np.delete(usual, at, axis=0), axis=0) for at in range(len(engines))])
+    over = np.maximum(over, 0)
+    worst = int(over.sum(axis=1).argmax())
+    parts = sorted((at for at in range(len(_HOST)) if over[worst, at] > 0), key=lambda at: -over[worst, at])
+    lasting, engine = float(over[worst].sum()), engines[worst]
+    times = float(usual[worst, parts].sum() / max((usual[worst] - over[worst])[parts].sum(), 1.0)) if parts else 1.0
+    share = lasting / max(float(np.median(steps.cycle[mine[worst]].sum(axis=1))), 1.0)
+    other = engines[int(np.argsort(usual.sum(axis=1))[(len(engines) - 1) // 2])]
+
+    def as_others(model: ServiceModel) -> ServiceModel:
+        changed, like = list(model.engines), model.engines[other]
+        changed[engine] = replace(
+            changed[engine], schedule=like.schedule, prepare=like.prepare, after=like.after, dispatch=like.dispatch
+        )
+        return replace(model, engines=tuple(changed))
+
+    if times < facts.limits[SLOWER] or not facts.worth((share, share), as_others, NOTABLE):
+        return None
+    words = {
+        "engine": _engine_title(found.engines[engine]), "times": times, "lag": lasting, "share": share,
+        "parts": [
+            message("finding.service.host_part", name=message(f"latency.part.{_HOST[at].name}"),
+                    time=float(usual[worst, at]), usual=float(usual[worst, at] - over[worst, at]))
+            for at in parts if over[worst, at] >= NOTABLE * lasting
+        ],
+    }  # fmt: skip
+    kind = "rank_host" if facts.lockstep is None else "rank_host_all"
+    cost = _engine_of(facts, engine, share) if facts.lockstep is None else (facts.cost(*TPOT) * share).astype(np.int64)
+    blame = np.where(steps.engine == engine, steps.cycle[:, list(_HOST)].sum(axis=1), 0)
+    return draft_of(share, kind, "rank_host_detail", words, cost, blame, as_others, "service_rank_host")
+
+
+_HOST = Cycle.schedule, Cycle.prepare, Cycle.sampling
+
+
+def _of_size(size: I64, time: I64, usual: float) -> float:
+    """What a part of a step of ``usual`` requests takes by those of each ``size`` (n,), ns."""
+    slope, offset = line_of(size, time)
+    return max(slope * usual + offset, 0.0)
 
 
 def workers(facts: ServiceFacts) -> Cause | None:

@@ -138,6 +138,8 @@ def queue(facts: ServiceFacts) -> Cause | None:
     instead: tuple[str, Remedy] | None = None
     if side == "prefill" and not helps:
         instead = "faster", partial(_faster, facts.found.serves)
+    elif side and helps:
+        instead = "second", more
     outrun = _outrun(facts) if kind != "burst" and not side else 0.0
     if outrun:
         told = message("finding.service.queue_outrun", **words)

@@ -46,3 +46,25 @@ def test_what_grows_or_begins_in_the_run_is_told_with_what_it_was_before(
 @pytest.mark.parametrize("service", [replace(_SERVICE, schedule=8 * MS), replace(_SERVICE, scan=3 * MS, max_seqs=9)])
 def test_what_takes_long_all_the_time_or_by_the_queue_does_not_grow(service: Service, tmp_path: Path) -> None:
     assert not _told(service, tmp_path).facts.grown
+
+
+_RANKS = Service(requests=240, gap=55 * MS, shares=(1, 1, 1), inputs=MS)
+
+
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_a_rank_whose_host_is_slow_is_told_with_what_it_is_slow_in(lockstep: bool, tmp_path: Path) -> None:
+    """In lockstep all wait for it; the replay with a host like the others' has the figures of such a service."""
+    usual = replace(_RANKS, lockstep=lockstep)
+    found = _told(replace(usual, hosts=(100, 100, 700)), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("The host of DP rank 2 takes")
+    assert ("all wait for it" in words(first.title)) == lockstep
+    assert "inputs 7." in words(first.detail) and "schedule 2.8" in words(first.detail)
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    for name, share in (("tpot", 50), ("ttft", 50)):
+        assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
+
+
+def test_ranks_with_like_hosts_are_not_told_apart(tmp_path: Path) -> None:
+    assert not _told(replace(_RANKS, lockstep=True), tmp_path).findings.leaders
