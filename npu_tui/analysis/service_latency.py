@@ -123,7 +123,7 @@ def timeline(service: Service) -> ServiceTimeline:
         service, keys, outer, engines, steps, latencies, rid, step, tokens, prompt, admitted, swapped, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
         seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, np.zeros_like(steps.cycle),
-        places_of(latencies, steps, pulls[0], len(engines)),
+        places_of(latencies, steps, rid, step, pulls[0], len(engines)),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     stays = np.bincount(step[entries] + 1, minlength=len(steps) + 1) - np.bincount(
@@ -135,6 +135,8 @@ def timeline(service: Service) -> ServiceTimeline:
     found.held[:] = held_in(found, np.cumsum(stays)[: len(steps)] > 0)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
+    seats = np.flatnonzero(found.places.waits)
+    found.waited[:, TTFT.queue_full] += summed(latencies.engine[seats], found.places.waits[seats], len(engines))
     _split_ttft(found, begin, token, seen, prompt)
     _split_tpot(found, token, last, seen, prompt, decoding)
     if not len(rid):  # how long a request queued is known, not why
@@ -207,7 +209,9 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
             moved = (pulled[rids] != UNKNOWN) & (engine != steps.engine[step[begin[rids] + turn - 1]])
             pull = np.where(moved, np.clip(pulled[rids], low, opened), opened)
             back = np.where(moved, np.clip(pull_end[rids], pull, opened), opened)
-            _between_schedules(found, rids, engine, low, pull)
+            seat = np.where(moved, np.minimum(found.places.waits[rids], pull - low), 0)
+            parts[rids, TTFT.queue_full] += seat
+            _between_schedules(found, rids, engine, low + seat, pull)
             parts[rids, TTFT.transfer] += back - pull
             parts[rids] += _first_schedule_waits(found, engine, back, opened)
         parts[rids, TTFT.batching] += shut - opened
@@ -329,10 +333,12 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     pulled_at = np.clip(pull_end[moves], np.minimum(left, entered), entered)
     waits = _first_schedule_waits(found, lat.engine[moves], pulled_at, entered)
     # Who has no place on the other engine is not pulled there.
-    before = _first_schedule_waits(found, lat.engine[moves], np.minimum(left, pulled_at), np.clip(low, left, pulled_at))
-    seats = found.places.taken_first[lat.engine[moves]]
-    before[seats], before[seats, TTFT.queue_full] = 0, found.places.waits[moves][seats]
-    waits += before
+    seats, low = found.places.taken_first[lat.engine[moves]], np.clip(low, left, pulled_at)
+    other = np.flatnonzero(~seats)
+    waits[other] += _first_schedule_waits(
+        found, lat.engine[moves][other], np.minimum(left, pulled_at)[other], low[other]
+    )
+    waits[seats, TTFT.queue_full] += found.places.waits[moves][seats]
     for part, reason in ((TPOT.queue_blocks, TTFT.queue_blocks), (TPOT.queue_full, TTFT.queue_full)):
         parts[moves, part] = waited = np.minimum(waits[:, reason], away)
         away -= waited

@@ -12,18 +12,21 @@ from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN
 
 
-def places_of(lat: Latencies, steps: Steps, begun: I64, engines: int) -> Places:
+def places_of(lat: Latencies, steps: Steps, rid: I64, step: I64, begun: I64, engines: int) -> Places:
     """The places of engines whose pulls begin once one is free: nearly all of what goes by before them is without one.
 
-    A place is taken from the moment at which the pull of a request has ``begun`` to its last step.
+    A place is taken from the moment at which the pull of a request has ``begun`` to its last step. The request of each
+    of pairs, ``rid``, is in ``step``.
     """
     most, waits = np.zeros(engines, np.int64), np.zeros(len(lat.start), np.int64)
-    rids = np.flatnonzero((begun != UNKNOWN) & (lat.token >= 0) & (lat.last >= 0))
-    rids = rids[steps.engine[lat.token[rids]] != lat.engine[rids]] if len(rids) else rids
+    rids = np.flatnonzero((begun != UNKNOWN) & (lat.first >= 0) & (lat.last >= 0))
+    rids = rids[steps.engine[lat.first[rids]] != lat.engine[rids]] if len(rids) else rids
+    ended = np.zeros(len(lat.start), np.int64)
+    stays = steps.engine[step] == steps.engine[lat.first[rid]]
+    np.maximum.at(ended, rid[stays], steps.end[step[stays]])
     for number in np.unique(lat.engine[rids]).tolist():
         mine = rids[lat.engine[rids] == number]
-        left = steps.end[lat.token[mine]]
-        before = np.maximum(begun[mine] - left, 0)
+        before = np.maximum(begun[mine] - ended[mine], 0)
         moments = np.append(begun[mine], steps.end[lat.last[mine]])
         more = np.repeat((1, -1), len(mine))
         order = np.lexsort((more, moments))  # one that leaves makes room for the next one

@@ -64,6 +64,8 @@ class Cause(Struct, frozen=True):
     advice: tuple[str, ...] = ()
     feeds: bool = False
     """Whether it takes the longer, the more requests wait: what shortens the queue hides it, and comes after it."""
+    buys: bool = False
+    """Whether another instance is what helps: defects that gain as much come before it."""
     root: bool = False
     """Whether others are longer because of it: they count by what they take besides."""
     hint: Said = ""

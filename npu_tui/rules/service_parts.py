@@ -17,7 +17,7 @@ from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_engines import SHORT, beside_others
-from npu_tui.rules.service_facts import SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import SLOWER, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, message
@@ -229,8 +229,11 @@ def _handover(facts: ServiceFacts) -> Cause | None:
         time, alone = time + int((ended - begun)[here].sum()), alone + int((end - begin).sum())
     if busy.sum() < HALF * (begun[rids] - left).sum() or alone < ALMOST_ALL * time:
         return found
-    own = facts.tpot.share(TPOT.transfer)[0]
-    words = {"share": found.share, "own": own}
+    own = max(facts.tpot.share(TPOT.transfer)[0], facts.ttft.share(TTFT.transfer)[0])
+    between = lat.ttft_parts[:, [TTFT.output, TTFT.other, TTFT.bubble]].sum(axis=1)
+    first = facts.ttft.shares(np.minimum(busy, between)[facts.ttft.rids])[0]
+    metric, share = (facts.ttft, first) if first > found.share else (facts.tpot, found.share)
+    words = {"share": share, "metric": facts.called(metric)}
 
     def at_once(model: ServiceModel) -> ServiceModel:
         return replace(model, handover=np.maximum(model.handover - busy[model.rids], 0))
@@ -240,6 +243,11 @@ def _handover(facts: ServiceFacts) -> Cause | None:
 
     told, explained = (message(f"finding.service.{key}", **words) for key in ("serial", "serial_detail"))
     kind, advice = _grows(facts)
+    if advice == "service_setup":  # what takes the same time for any prompt is no matter of the link: it can overlap
+        return replace(
+            found, title=told, detail=sentences(kind, explained), remedy=at_once, instead=("pulls", without),
+            advice=("service_serial", advice),
+        )  # fmt: skip
     return replace(
         found, share=found.share + own, title=told, detail=sentences(kind, explained), remedy=without,
         instead=("serial", at_once), advice=(advice, "service_serial"),
@@ -261,13 +269,13 @@ def _pulls(facts: ServiceFacts) -> Cause | None:
     pulls, told, mine, usual = _known_pulls(facts)
     beside = beside_others(usual) if len(usual) > 1 else np.ones(1)
     worst = int(np.argmax(beside))
-    words = {"share": max(shares)}
+    words: dict[str, Any] = {"share": max(shares)}
     detail, advice = _grows(facts)
     cost, remedy = facts.cost(TTFT.transfer, TPOT.transfer), _at_once
-    if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
+    if facts.limits[SLOWER] <= beside[worst]:
         slow, of_rank = int(pulls.rank[told][mine[worst][0]]), np.zeros(len(facts.found.service.rids), np.bool_)
-        more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
-        detail = sentences(detail, message("finding.service.transfer_rank", **more))
+        words |= {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
+        detail, kind = sentences(detail, message("finding.service.transfer_others")), "rank"
         of_rank[pulls.rid[told][mine[worst]]] = True
         cost, remedy = np.where(of_rank, cost, 0), partial(_shorter, of_rank, 1 / float(beside[worst]))
     return Cause(

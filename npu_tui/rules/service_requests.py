@@ -304,7 +304,7 @@ def _prompts_wait(facts: ServiceFacts) -> Cause | None:
         gain, "queue_at_prefill", "queue_passes", words, cost,
         np.where(mine, steps.size, 0), more, "service_prefill",
     )  # fmt: skip
-    return replace(draft, instead=("faster", partial(_faster, found.serves)))
+    return replace(draft, instead=("faster", partial(_faster, found.serves)), buys=True)
 
 
 def _in_turn(model: ServiceModel) -> ServiceModel:

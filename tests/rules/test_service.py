@@ -119,9 +119,9 @@ def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    detail = words(judge(timeline(read_service(tmp_path))).findings.findings[0].detail)
-    assert "Pulls of rank 0 take 6.0 times as long" in detail
-    assert "per token of the prompt" in detail
+    first = judge(timeline(read_service(tmp_path))).findings.findings[0]
+    assert "KV transfers of rank 0 take 6.0 times as long" in words(first.title)
+    assert "per token of the prompt" in words(first.detail)
     asked = set[str]()
 
     class Noting(Thresholds):

@@ -59,7 +59,8 @@ def test_a_rank_whose_host_is_slow_is_told_with_what_it_is_slow_in(lockstep: boo
     first = found.findings.findings[0]
     assert words(first.title).startswith("The host of DP rank 2 takes")
     assert ("all wait for it" in words(first.title)) == lockstep
-    assert "inputs 7." in words(first.detail) and "schedule 2.8" in words(first.detail)
+    assert "inputs 7." in words(first.detail)
+    assert "schedule 2.8" in words(first.detail)
     after = found.facts.after(found.remedies[first.id])
     assert after
     for name, share in (("tpot", 50), ("ttft", 50)):
@@ -68,3 +69,16 @@ def test_a_rank_whose_host_is_slow_is_told_with_what_it_is_slow_in(lockstep: boo
 
 def test_ranks_with_like_hosts_are_not_told_apart(tmp_path: Path) -> None:
     assert not _told(replace(_RANKS, lockstep=True), tmp_path).findings.leaders
+
+
+def test_pulls_that_wait_for_a_place_are_told_with_the_side_that_is_short(tmp_path: Path) -> None:
+    """They begin once one is free: no transfer and no handover is slow, and more places are what helps."""
+    usual = replace(_SERVICE, requests=200, gap=90 * MS, pull=6 * US, seated=True)
+    found = _told(replace(usual, max_seqs=5), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("Requests wait for a place on the decode side, which is short")
+    assert "SERVICE.TRANSFER" not in [one.id for one in found.findings.leaders]
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    for name, share in (("ttft", 50), ("tpot", 50)):
+        assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)

@@ -246,7 +246,7 @@ def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path:
         ("leak", "The KV cache loses blocks, ", "blocks were free (median)"),
         ("newest", "Later requests overtake others", "still waited after one that came later was taken"),
         ("polled", "between prefill and decode before their KV transfer begins", "polling"),
-        ("serial", "requests wait", "one after another"),
+        ("serial", "for the KV transfers of others", "one after another"),
         ("eager", "Steps of more than 8 requests take ", "no captured graph"),
         ("cold", "the model takes", "the steps after it are the reference"),
     ],
