@@ -106,7 +106,7 @@ class Builder:
             edge, *others = (np.concatenate(parts) for parts in zip(none, *blocks, strict=True))
             row = np.full(count + 1, -1, np.int32)
             row[place[edge]] = np.arange(len(edge))
-            edge = np.flatnonzero(row[:count] >= 0)  # ascending: whoever goes through them goes on in memory
+            edge = np.flatnonzero(row[:count] >= 0)  # ascending: a pass over them goes on in memory
             order = row[edge]
             return [edge, *(column[order] for column in others)]
 
@@ -245,7 +245,7 @@ def device_edges(
     """
     known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
     thread, launched_at = thread_of[tasks.lane[known]], tasks.launched[known]
-    # Where no call tells the launch of an event it is that of a task before it: on an idle stream it came as the event
+    # Where no call shows the launch of an event it is that of a task before it: on an idle stream it came as the event
     # began, unless the thread had launched another task by then. Without calls of CANN the queue came to it later.
     queues = np.unique(points.thread[points.kind == DEQUEUE])
     begun, previous = tasks.start[known] - floor, tasks.previous[known]

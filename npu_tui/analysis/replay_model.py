@@ -5,8 +5,8 @@ Times of the device are moved onto the clock of the host by the clock floor.
 
 Some dependencies are not recorded: streams idle with work queued until a task of another stream ends.
 
-Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT that would tell them, or one without
-the EVENT_RECORD that it waits for.
+Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT that would show them, or one without the
+EVENT_RECORD that it waits for.
 """
 
 from __future__ import annotations

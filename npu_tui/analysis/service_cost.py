@@ -367,7 +367,7 @@ class Lockstep(Struct, frozen=True):
 
 
 def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
-    """How engines in lockstep step; None where they are not, or too few steps tell."""
+    """How engines in lockstep step; None where they are not, or with too few steps."""
     steps, rounds = found.steps, rounds_of(found)
     mine = np.flatnonzero((rounds >= 0) & (steps.size > 0) & (found.stuck == 0))
     if not in_lockstep(found) or len(mine) < FEWEST:

@@ -370,7 +370,7 @@ def _holds(plan: Plan, start: I64, end: I64, slack: float) -> bool:
 
 
 def _moving_times(plan: Plan, start: I64, end: I64, chain: Sequence[int], wires: _Wires) -> tuple[I64, Bools]:
-    """How long what each pass needs took to come from when it was made and asked for, ns; 0 where no message tells.
+    """How long what each pass needs took to come from when it was made and asked for, ns; 0 without a message.
 
     And whether the stage asked for it after its pass before.
     """

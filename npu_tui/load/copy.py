@@ -276,7 +276,7 @@ class Keeper:
         try:
             keep(trace, key, lambda: not self._stopped.is_set())
         except TooLargeError as error:
-            if self._note is not None and limit():  # who allows nothing need not be told
+            if self._note is not None and limit():  # not where no copy is allowed at all
                 self._note(error.message)
         except OSError as error:
             if self._note is not None:

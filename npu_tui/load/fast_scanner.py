@@ -185,7 +185,7 @@ class Scanned(Struct):
 
 
 class Scanner:
-    """Reads ranges one after the other and keeps its tables from one to the next; ``name`` tells it from others.
+    """Reads ranges one after the other and keeps its tables from one to the next; ``name`` identifies it.
 
     While the library works, a part of the range is open: its columns stand in ``memory`` from the rows ``_first`` on.
     """

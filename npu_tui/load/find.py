@@ -69,7 +69,7 @@ def content_of(file: Path, edited: bool = False) -> bytes:
             digest.update(stream.readall())
             return digest.digest()
         digest.update(f"{status.st_mtime_ns} {status.st_ctime_ns if edited else ''} ".encode())
-        # A profiler writes the whole file anew: size, time, both ends and some of the middle tell two runs apart.
+        # A profiler writes the whole file anew: size, time, both ends and some of the middle differ between two runs.
         digest.update(os.pread(stream.fileno(), _EDGE, 0))
         digest.update(os.pread(stream.fileno(), _EDGE, status.st_size - _EDGE))
         for number in range(1, _SAMPLES):

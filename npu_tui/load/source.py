@@ -98,7 +98,7 @@ class Source(Struct, frozen=True):
 def source_of(file: str, frames: Iterable[tuple[int, str]], trace: Path) -> Source | Message | None:
     """The source that the recording at ``trace`` calls ``file``, None where it is not at hand.
 
-    ``frames`` are lines (from 1), each with its function. A message tells why the only file at hand is not shown.
+    ``frames`` are lines (from 1), each with its function. A message says why the only file at hand is not shown.
     """
     frames, refused = list(frames), None
     for path in _candidates(file, trace):

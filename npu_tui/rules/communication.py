@@ -111,7 +111,7 @@ def exposed(facts: Facts) -> Draft | None:
     bound = np.isin(purposes(facts), [PURPOSES.index(purpose) for purpose in _BOUND])
     by_design = bool(2 * hideable[bound].sum() > hideable.sum())
     cuts = shortened_collectives(facts, hideable)
-    # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
+    # Without arrivals late ranks are unknown: then the verdict is about the wait, else about what is left without it.
     verdict, spent = ("verdict_partly" if told else "verdict"), sums.not_overlapped
     if mostly_late:
         verdict, spent = ("verdict_rest", length_of(rest)) if known else ("verdict_waited", waited)

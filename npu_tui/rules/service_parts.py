@@ -32,7 +32,7 @@ def part(
     name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None,
     least: float | None = None,
 ) -> Callable[[ServiceFacts], Cause | None]:  # fmt: skip
-    """A check that a part of TTFT, or one of TPOT, is notable; ``shown`` is the column of cycles that tells steps.
+    """A check that a part of TTFT, or one of TPOT, is notable; ``shown`` is the column of cycles to pick steps by.
 
     A small part is notable where its remedy gains ``least`` (that of all parts).
     """

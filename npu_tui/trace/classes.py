@@ -136,7 +136,7 @@ _LONGEST = 10_000
 
 @lru_cache(1 << 16)
 def engine_name(name: str) -> EngineName | None:
-    """What ``name`` tells of a step of an inference engine; None if it is no such name."""
+    """What ``name`` says of a step of an inference engine; None if it is no such name."""
     if not name.startswith(_BEGINS) or len(name) > _LONGEST:  # nearly every name stops here
         return None
     for pattern, read in _GRAMMAR:
