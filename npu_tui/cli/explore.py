@@ -205,7 +205,7 @@ def _opens_compared(
 
 
 def is_listed(opening: Opening, chosen: bool) -> bool:
-    """Whether several profiles lie where ``opening`` looks, and one is to be ``chosen`` or they are no one job."""
+    """Whether several profiles lie where ``opening`` looks, and one is to be ``chosen`` or they are not one job."""
     from npu_tui.jobs.kept import is_kept
     from npu_tui.nearby import holds_several
 

@@ -69,7 +69,7 @@ def doubled_slices(lane: I32, start: I64, end: I64, streams: Bools, names: Calla
 
 
 def doubled_ends(key: I32, phase: I8, thread: I32, time: I64) -> Bools:
-    """Which ends of links equal one before them in all of that; (n,)."""
+    """Which ends of links have the key, phase, thread and time of one before them; (n,)."""
     found = np.zeros(len(key), np.bool_)
     for here in (np.flatnonzero(phase == one) for one in range(int(phase.max(initial=-1)) + 1)):
         several = here[np.bincount(key[here])[key[here]] > 1] if len(here) else here

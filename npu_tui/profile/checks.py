@@ -23,8 +23,8 @@ _MB = 1 << 20
 def checks_of(profile: Profile) -> list[JoinCheck]:
     """A check for every file that lies beside the trace of ``profile`` and that the trace has the figures for.
 
-    Without a trace those that other files have the figures for: operators by kernels, records of memory by allocations.
-    The files are about everything, so a part of a profile has no checks.
+    Without a trace files are checked by each other: operators by kernels, records of memory by allocations. The files
+    are about everything, so a part of a profile has no checks.
     """
     return (
         profile.known.value(checks_of, lambda: _checks(profile, profile.tables)) if profile.window == EVERYTHING else []
