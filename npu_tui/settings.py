@@ -6,6 +6,7 @@ imports none of those rooms. It is imported at every start, to look for the file
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -245,6 +246,4 @@ def _toml(value: str | bool | int | float) -> str:
     """A value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
-    import json
-
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

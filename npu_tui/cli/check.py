@@ -27,7 +27,7 @@ from npu_tui.cli.options import (
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, FAILED, add_format, add_schema, drop_output, format_of, refuse, tell, write
 from npu_tui.strings import ENGLISH, say, speaking, words
-from npu_tui.subjects import SUBJECTS
+from npu_tui.subjects import SUBJECTS, subject_of, subjects
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
@@ -196,7 +196,6 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     )
     from npu_tui.gate.measures import measures
     from npu_tui.output.statement import figures_of
-    from npu_tui.subjects import subject_of
 
     subject, allowed = subject_of(part.trace), allowed_loss(parser, options)
     found, lost = figures_of(part), lost_in(part, allowed)
@@ -444,8 +443,6 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     """The ids of findings in ``texts``; a misspelt one would let the gate pass in silence."""
     if not texts:
         return []
-    from npu_tui.subjects import subjects
-
     known = tuple(kind.id for subject in subjects() if not subject.of_several for kind in subject.findings())
     found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
     for id_ in found:

@@ -18,6 +18,7 @@ from npu_tui.cli.options import (
     borrow_from,
     lost_in,
     named_subject,
+    opened_profile,
     refuse_options,
     refuse_terminal,
     thresholds_of,
@@ -76,8 +77,6 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         refuse_terminal(parser, path)
     if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore([Path(path) for path in paths], parser, options, not options.no_cache, compare)
-    from npu_tui.cli.options import opened_profile
-
     thresholds = thresholds_of(options.config)
     cached, source = not options.no_cache, options.source
     from npu_tui.load.errors import InputError, SeveralError
@@ -132,7 +131,6 @@ def _compare_alike(parser: Parser, options: argparse.Namespace, form: str, subje
 
     Raises ``InputError`` where the two are not alike, or cannot be read; ``OSError`` of what is written.
     """
-    from npu_tui.cli.options import opened_profile
     from npu_tui.output.service_compare import ComparedServices
     from npu_tui.output.statement import comparison_of, refuse_mixed
 

@@ -14,10 +14,13 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from npu_tui.cli.options import known_settings
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, add_schema, write
 from npu_tui.cli.words import version_line
-from npu_tui.output.envelope import Root
+from npu_tui.native.library import VARIABLE, library, suiting
+from npu_tui.output.envelope import Root, json_bytes
+from npu_tui.settings import SettingsError, load_settings, settings_path
 from npu_tui.strings import say, words
 from npu_tui.trace.text import cell_count, padded, printable, wrapped
 
@@ -75,8 +78,6 @@ def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     if options.dir is not None:
         found += _job(Path(options.dir))
     if options.format == "json":
-        from npu_tui.output.envelope import json_bytes
-
         write(json_bytes(Doctor(found), [_sum(found)], options.schema))
         return DONE
     names = [say(f"doctor.name.{fact.name}") if fact.name in _TRANSLATED else fact.name for fact in found]
@@ -121,8 +122,6 @@ def _program() -> list[Found]:
 
 def _library() -> Found:
     """What runs the loops of traces on this machine."""
-    from npu_tui.native.library import VARIABLE, library, suiting
-
     if (found := library()) is not None:
         return Found("library", found.name)
     if wish := os.environ.get(VARIABLE):
@@ -212,8 +211,6 @@ def _job(folder: Path) -> list[Found]:
 
 
 def _found_settings() -> Found:
-    from npu_tui.cli.options import known_settings
-    from npu_tui.settings import SettingsError, load_settings, settings_path
     from npu_tui.tui.keymap import use_settings
 
     path = str(settings_path())

@@ -25,6 +25,7 @@ from npu_tui.cli.streams import (
     settle_stderr,
 )
 from npu_tui.load.polars_door import watch_polars
+from npu_tui.settings import SettingsError
 from npu_tui.strings import ENGLISH, language, say, speak, speaking
 from npu_tui.trace.memory import is_limited
 from npu_tui.trace.text import printable
@@ -92,7 +93,6 @@ def guarded_main(run: Callable[[], int]) -> int:
 def _refusal(error: Exception) -> tuple[Exception | str, int]:
     """What to say about an error, and the exit code: input and settings files are refused with a line of their own."""
     from npu_tui.load.errors import InputError
-    from npu_tui.settings import SettingsError
 
     if isinstance(error, InputError):
         return error, UNREADABLE

@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from npu_tui.cli.streams import refuse
-from npu_tui.settings import GLYPHS
+from npu_tui.settings import GLYPHS, Known, Settings, SettingsError, load_settings, settings_path
 from npu_tui.strings import say, words
-from npu_tui.trace.text import decimal_number
+from npu_tui.trace.text import decimal_number, parse_duration, printable
 
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.limits import Thresholds
     from npu_tui.load.format import Form, Survey
     from npu_tui.profile.profile import Profile
-    from npu_tui.settings import Known, Settings
     from npu_tui.subjects.declaration import Command, Subject
     from npu_tui.trace.message import Message
     from npu_tui.view.start import Start
@@ -61,13 +61,10 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 def start_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Start | None:
     """Where the options say to open; None if they say nothing."""
-    from npu_tui.trace.text import parse_duration
     from npu_tui.tui.commands import COMPARED_KEYS, TAB_KEYS
     from npu_tui.view.start import NO_TAB, Start, parse_offsets, parse_span
 
     for folder in reversed(options.code):
-        from pathlib import Path
-
         from npu_tui.load.source import look_below
 
         if not os.path.isdir(folder):
@@ -75,8 +72,6 @@ def start_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
         look_below(Path(folder))
     spans = {"range": options.range, "view": options.view}
     if any(text is not None for text in (options.at, *spans.values())):
-        from pathlib import Path
-
         from npu_tui.load.formats.memory import is_untimed
         from npu_tui.tui.session import read_events
 
@@ -146,7 +141,6 @@ class _Defaults(Mapping[str, "bool | int | float"]):
 
 def known_settings() -> Known:
     """Every name that a settings file may use, from the rooms that own them."""
-    from npu_tui.settings import Known
     from npu_tui.tui.commands import BY_ID
 
     return Known(commands=BY_ID, themes=THEMES, thresholds=_Defaults())
@@ -154,8 +148,6 @@ def known_settings() -> Known:
 
 def read_settings() -> Settings | None:
     """The user's settings, None after saying what is wrong with them."""
-    from npu_tui.settings import SettingsError, load_settings, settings_path
-
     try:
         # What the names may be takes imports that only a file is worth.
         settings = load_settings(known=known_settings() if settings_path().exists() else None)
@@ -179,7 +171,6 @@ def threshold_rows() -> list[tuple[str, bool | int | float, str]]:
 def thresholds_of(option: str | None) -> Thresholds:
     """The thresholds of the settings in use, those of the file ``option`` if there is one. Raises ``SettingsError``."""
     from npu_tui.analysis.limits import Thresholds
-    from npu_tui.settings import load_settings
 
     return Thresholds(**load_settings(option, known_settings()).thresholds)
 
@@ -341,7 +332,6 @@ def lost_in(profile: Profile, allowed: float) -> dict[Evidence, Message]:
     if (loss := subject_of(profile.trace).loss) is not None:
         return {} if (why := loss(profile, allowed)) is None else {"slices": why}
     from npu_tui.analysis.evidence import incomplete, losses_of
-    from npu_tui.trace.text import printable
 
     problems = [problem for file in profile.tables.files for problem in file.problems]
     return incomplete(losses_of(printable(profile.trace.path), profile.health, problems), allowed)

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 from npu_tui.manual import PAGES, TOPICS, title
-from npu_tui.settings import settings_path
+from npu_tui.settings import SettingsError, load_settings, settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES, language, say, texts_of
 from npu_tui.trace.text import padded, printable, wrapped
 
@@ -292,8 +292,6 @@ def _from_settings(config: str | None) -> str | None:
     """What the settings file says; the command itself reports what is wrong with it."""
     if not os.path.isfile(settings_path(config)):  # reading one takes imports that only a file is worth
         return None
-    from npu_tui.settings import SettingsError, load_settings
-
     try:
         return load_settings(config).language
     except SettingsError:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from npu_tui.cli.parser import Parser, parser_of
 from npu_tui.cli.streams import DONE, INTERRUPTED, StatusLine, refuse, write
-from npu_tui.record import Progress, RecordClock, RecordError, StoppedError, stopped_at
+from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest, StoppedError, stopped_at
 from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, padded, printable, wait_text, whole_number, wrapped
 
 if TYPE_CHECKING:
-    from npu_tui.record import RecordRequest
     from npu_tui.record.recording import Recorder, RecordingSource
 
 _SHOWN_SECONDS = 0.25
@@ -116,7 +115,6 @@ def _source_option(parser: Parser, options: argparse.Namespace) -> RecordingSour
 
 
 def _record_request(parser: Parser, options: argparse.Namespace) -> RecordRequest:
-    from npu_tui.record import RecordRequest
     from npu_tui.record.recording import PROFILES
 
     out = options.out or (Path(options.dir) / PROFILES if options.dir is not None else PROFILES)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.cli.options import thresholds_of
+from npu_tui.cli.options import opened_profile, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, StatusLine, write
 from npu_tui.strings import say, words
@@ -208,7 +208,6 @@ class _Teller:
 
     def line(self, source: Source) -> str:
         """The line about ``source``."""
-        from npu_tui.cli.options import opened_profile
         from npu_tui.load.errors import InputError, walled
 
         before = self._before.get(_role_and_rank(source))
@@ -229,7 +228,6 @@ class _Teller:
 
     def _change(self, before: Path, profile: Profile) -> str:
         """What became of the step since the profile at ``before``."""
-        from npu_tui.cli.options import opened_profile
         from npu_tui.compare.comparison import ProfileComparison
         from npu_tui.compare.measured import MeasuredSide
         from npu_tui.load.errors import InputError, walled

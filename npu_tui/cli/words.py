@@ -24,6 +24,7 @@ from npu_tui.cli.streams import (
     write_pages,
 )
 from npu_tui.manual import TOPICS, drawn, page
+from npu_tui.settings import GLYPHS, LANGUAGE_NAMES, SettingsError, load_settings, settings_path, settings_text
 from npu_tui.strings import ENGLISH, language, say, speak
 from npu_tui.trace.text import printable
 
@@ -106,8 +107,6 @@ def settings_options(parser: Parser) -> None:
 
 def run_settings(parser: Parser, options: argparse.Namespace) -> int:
     """Print a settings file with every default, or check the one in use."""
-    from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
-
     if not options.check:
         from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
         from npu_tui.tui.commands import key_in_ascii
@@ -148,7 +147,6 @@ def run_schema(parser: Parser, options: argparse.Namespace) -> int:
     import orjson
 
     from npu_tui.output.envelope import REPORTS, report_schema, settings_schema
-    from npu_tui.settings import GLYPHS, LANGUAGE_NAMES
     from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
 
     if options.name is None:

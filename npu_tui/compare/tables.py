@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npu_tui.analysis.path import PathKind
-from npu_tui.compare.comparison import OwnersUnknown
+from npu_tui.compare.comparison import OwnersUnknown, ProfileComparison
+from npu_tui.compare.kernels import GroupSide as GroupTimes
 from npu_tui.compare.kernels import Identity
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow, place_row
@@ -19,10 +20,6 @@ from npu_tui.profile.table import Column, TableSheet, attribute_rows, columns, f
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
-
-if TYPE_CHECKING:  # a comparison is not needed to name its tables
-    from npu_tui.compare.comparison import ProfileComparison
-    from npu_tui.compare.kernels import GroupSide as GroupTimes
 
 _OWN: dict[str, Column] = {
     **columns("real", "ns", "change", "delta by_count by_duration"),

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import NAMED, NEARLY_ALL
-from npu_tui.jobs.against import RANKS_NAMED, JobComparison, RankChange
+from npu_tui.jobs.against import RANKS_NAMED, JobComparison, RankChange, RoleChange
 from npu_tui.jobs.step_times import TIMES
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
 from npu_tui.rules import pages
@@ -23,10 +23,6 @@ from npu_tui.rules.model import Finding, Kind
 from npu_tui.rules.rule import priced_change
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
-
-if TYPE_CHECKING:
-    from npu_tui.jobs.against import RoleChange
-    from npu_tui.rules.model import Finding
 
 _NAMES = (*TIMES, "part")
 _OWN: dict[str, Column] = {

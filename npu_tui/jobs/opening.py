@@ -24,7 +24,7 @@ from npu_tui.jobs.model import (
     pair_of,
 )
 from npu_tui.jobs.rank_files import call_name, companion_rank, companion_steps
-from npu_tui.jobs.role_steps import named_hosts, steps_joined, without_peers
+from npu_tui.jobs.role_steps import named_hosts, steps_joined, with_stints, without_peers
 from npu_tui.jobs.summary import read_summaries
 from npu_tui.load.cluster import MOST_RANKS, Cluster, ClusterCall, read_cluster
 from npu_tui.load.companions import companions_of
@@ -245,8 +245,6 @@ def read_rank(
         return profile
     if not traces and profile.calls:
         if stints or (stints is None and profile.role):
-            from npu_tui.jobs.role_steps import with_stints  # few jobs have roles
-
             return with_stints(profile, source)
         return profile
     from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces

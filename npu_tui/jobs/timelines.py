@@ -6,8 +6,8 @@ are those of the replay: passes of a pipeline, collectives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -15,20 +15,14 @@ from msgspec import Struct
 from npu_tui.analysis.limits import LITTLE
 from npu_tui.jobs.blame import Arrival, BlamedCollective
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import SAME_CALL
+from npu_tui.jobs.columns import F64, I64, SAME_CALL
 from npu_tui.jobs.job import Job
-
-if TYPE_CHECKING:  # the waterfall of a job is drawn without a trace
-    from npu_tui.profile.profile import Profile
-from collections import Counter, defaultdict
-from collections.abc import Mapping
-
-from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.passes import Change
 from npu_tui.jobs.slowness import Reduction
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
+from npu_tui.profile.profile import Profile
 from npu_tui.trace.args import ArgReader
 from npu_tui.trace.model import Health, Trace
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import sys
@@ -22,7 +23,7 @@ from msgspec import Struct
 from npu_tui import __version__
 from npu_tui.load.copy_container import DamagedError, container_bytes, opened_path, read_container, write_container
 from npu_tui.load.errors import UNWATCHED, Watcher
-from npu_tui.load.find import Source
+from npu_tui.load.find import Source, content_of
 from npu_tui.load.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
@@ -67,10 +68,6 @@ def key_of(source: Source) -> str | None:
             return None
     except OSError:
         return None
-    import hashlib  # small traces have no copy, and their first picture should not wait for it
-
-    from npu_tui.load.find import content_of
-
     digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
     try:
         for file in source.files:

@@ -36,6 +36,7 @@ from npu_tui.manual import TOPICS, page, title
 from npu_tui.mcp.session import Next, OpenProfiles, Refusal, ToolAnswer, ToolCall, dumped, written
 from npu_tui.mcp.tools import TOOLS, Arguments, Tool
 from npu_tui.output.envelope import REPORTS, report_schema
+from npu_tui.output.statement import written_document
 from npu_tui.record import Progress, RecordClock, RecordError, RecordRequest
 from npu_tui.record.outputs import analysed, raw_below
 from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
@@ -309,7 +310,6 @@ def resource(session: OpenProfiles, address: str) -> types.ReadResourceResult:
 def _result_named(session: OpenProfiles, kind: str, name: str) -> tuple[str, str] | None:
     """What is called ``name``, and its type; None where there is nothing."""
     from npu_tui.output.explain import explain_document, kind_of
-    from npu_tui.output.statement import written_document
 
     if kind == "manual" and name in TOPICS:
         return page(name, ENGLISH), "text/markdown"

@@ -10,6 +10,8 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
+from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.load.find import find_source
 from npu_tui.mcp.session import (
     MOST_TOKENS,
     ROWS,
@@ -25,8 +27,16 @@ from npu_tui.mcp.session import (
     plain,
 )
 from npu_tui.output.envelope import document, side_by_side
-from npu_tui.output.statement import Statement
-from npu_tui.output.svg import Piece
+from npu_tui.output.statement import (
+    Statement,
+    comparison_of,
+    job_comparison_statement,
+    job_statement,
+    log_statement,
+    profile_statement,
+    whatif_statement,
+)
+from npu_tui.output.svg import Piece, svg
 from npu_tui.profile.selection import part_of
 from npu_tui.strings import Ours, say
 from npu_tui.subjects import subject_of
@@ -186,8 +196,6 @@ _OPENED = ["source", "trace", "health", *(f"findings.{key}" for key in ("id", "s
 
 def _several(folder: Any) -> list[dict[str, Any]]:
     """The profiles below ``folder``, the newest first, each job before its ranks; none where it is one itself."""
-    from npu_tui.load.errors import InputError, SeveralError
-    from npu_tui.load.find import find_source
     from npu_tui.nearby import holds_several, nearby
 
     try:
@@ -207,7 +215,6 @@ def _several(folder: Any) -> list[dict[str, Any]]:
 def report_tool(session: OpenProfiles, call: ToolCall, given: ReportArguments) -> ToolAnswer:
     """The report about a profile, or about a job."""
     from npu_tui.output.explain import kind_of, unknown
-    from npu_tui.output.statement import profile_statement
 
     opened = session.opened(given.path, call)
     if opened.profile is None:
@@ -382,7 +389,6 @@ _MOST_CHANGES = 100
 def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAnswer:
     """What changes would gain."""
     from npu_tui.output.job_whatif import is_replayed, job_remedies, job_whatif
-    from npu_tui.output.statement import whatif_statement
     from npu_tui.output.whatif import remedies, remedies_document, whatif
 
     opened = session.opened(given.path, call)
@@ -405,7 +411,6 @@ def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAns
 def compare_tool(session: OpenProfiles, call: ToolCall, given: Compare) -> ToolAnswer:
     """A profile or a job against a base."""
     from npu_tui.jobs.against import JobComparison
-    from npu_tui.output.statement import comparison_of, job_comparison_statement
 
     base, new = session.opened(given.base, call), session.opened(given.new, call)
 
@@ -422,8 +427,6 @@ def compare_tool(session: OpenProfiles, call: ToolCall, given: Compare) -> ToolA
 
 def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswer:
     """The report about a job."""
-    from npu_tui.output.statement import job_statement
-
     opened = session.opened(given.path, call)
     job = opened.job
     if given.group is not None and not any(given.group in (group.name, group.kind) for group in job.groups):
@@ -446,7 +449,6 @@ def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswe
 def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswer:
     """The history of a run."""
     from npu_tui.jobs.history import read_log
-    from npu_tui.output.statement import log_statement
 
     told = _all_fields(log_statement(read_log(session.roots.place(given.path))))
     fields = separated_texts(given.fields) or ["changes", "runs.label", "runs.step_us"]
@@ -456,7 +458,6 @@ def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswe
 def screenshot_tool(session: OpenProfiles, call: ToolCall, given: Screenshot) -> ToolAnswer:
     """The screen, as text and as a picture."""
     from npu_tui.output.explain import kind_of, unknown
-    from npu_tui.output.svg import svg
     from npu_tui.tui.picture import unknown_keys
     from npu_tui.view.start import parse_span
     from npu_tui.whole_file import write_file

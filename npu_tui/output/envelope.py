@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, defstruct, structs
+from msgspec import UNSET, Struct, UnsetType, defstruct, inspect, structs
 
 from npu_tui.load.errors import InputError
 from npu_tui.rules.model import Confidence, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.subjects import subjects
 from npu_tui.trace.message import Message, message
-
-if TYPE_CHECKING:
-    from msgspec import inspect
 
 SCHEMA_VERSION = 2
 """The version of everything written as JSON, unless schema 1 is asked for."""
@@ -368,8 +365,6 @@ def chosen_fields(report: msgspec.Struct, names: Iterable[str]) -> dict[str, Any
     A dot goes into an object or into every object of a list: ``findings.id``; a section needs no ``sections.`` before
     it. ``schema_version`` is always there. Raises ``NoFieldError``.
     """
-    from msgspec import inspect
-
     kind = inspect.type_info(type(report))
     top = _fields(kind)
     sections = _fields(top["sections"]) if "sections" in top else {}
@@ -390,8 +385,6 @@ def chosen_fields(report: msgspec.Struct, names: Iterable[str]) -> dict[str, Any
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
     """The fields of the objects that ``kind`` holds, by name."""
-    from msgspec import inspect
-
     if isinstance(kind, inspect.StructType):
         return {field.encode_name: field.type for field in kind.fields}
     if isinstance(kind, inspect.UnionType):

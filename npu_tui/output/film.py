@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.analysis.film import film, moved_film
+from npu_tui.analysis.film import film, moved_film, served_trace
 from npu_tui.analysis.limits import EVEN
 from npu_tui.load.errors import InputError
 from npu_tui.output.document import Block, Cell, Paragraph, Table
 from npu_tui.output.svg import scene_timeline
 from npu_tui.output.whatif import NoReplayError, WhatIf, ask
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.scene import ShownPath, make_scene, path_charts, played_path
+from npu_tui.profile.scene import ShownPath, make_scene, path_charts, played_path, shown_paths
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
@@ -106,7 +106,6 @@ def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
 
     None where no replay of the service can leave them out.
     """
-    from npu_tui.analysis.film import served_trace
     from npu_tui.rules.service_facts import most_saved
     from npu_tui.rules.service_verdict import JudgedService
 
@@ -173,8 +172,6 @@ def no_moments(answer: WhatIf, name: str) -> Message:
 
 def film_scene(shown: Film) -> Scene:
     """All runs with the same lanes next to each other, the replayed ones above, the critical paths of one on top."""
-    from npu_tui.profile.scene import shown_paths
-
     scene = make_scene([*shown.runs, *shown.played])
     scene.stacked = scene.is_film = True
     recorded = [str(run.trace.rank) for run in shown.runs] if len(shown.runs) > 1 else [""]

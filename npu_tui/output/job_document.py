@@ -14,7 +14,7 @@ from npu_tui.analysis.graph import KINDS
 from npu_tui.jobs import tables
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.finding import advised
-from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
+from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows, metric_of_finding
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS, JOB_OWNERS, PIPELINES, ROLE_STEPS, ROLES, STAGES
@@ -69,8 +69,6 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
         findings = tuple(job_finding(report, number, row) for number, row in enumerate(report.findings, 1))
         blocks.append(Findings(say("job.findings"), None, findings, frozenset(range(1, len(findings) + 1))))
     if job is not None and pictures:
-        from npu_tui.jobs.heat import metric_of_finding
-
         first = next((row for row in report.findings[:1] if row.severity != "info"), None)
         known = {profile.rank for profile in job.ranks}
         blocks += job_pictures(job, "own" if first is None else metric_of_finding(first.id, first.ranks, known))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.load.errors import InputError
-from npu_tui.output.envelope import asked_schema, document, json_bytes
+from npu_tui.output.envelope import Root, asked_schema, document, json_bytes
 from npu_tui.subjects import subject_of
 from npu_tui.trace.message import message
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from npu_tui.jobs.history import Log
     from npu_tui.jobs.job import Job
     from npu_tui.output.document import Document
-    from npu_tui.output.envelope import Root
     from npu_tui.output.whatif import WhatIf
     from npu_tui.profile.profile import Profile
     from npu_tui.subjects.declaration import Subject

@@ -25,7 +25,7 @@ from npu_tui.analysis.joins import (
 )
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, MemoryCurve, MemoryUse, memory_curve
-from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.operators import collective_type, operator_type
 from npu_tui.analysis.overlap import Overlap, sums_of_kernels
 from npu_tui.load.companion_schema import (
     ALLOCATIONS,
@@ -45,13 +45,14 @@ from npu_tui.load.companion_schema import (
     State,
 )
 from npu_tui.load.companions import Companions
-from npu_tui.load.csv_table import table_of_columns
+from npu_tui.load.csv_table import empty_frame, table_of_columns
 from npu_tui.load.documents import (
     communication_bandwidth,
     communication_matrix,
     communication_packets,
     communication_times,
 )
+from npu_tui.load.unpack import plain_path
 from npu_tui.rules.inputs import Setup
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.kineto import exchanges
@@ -410,8 +411,6 @@ def kernels_of_tasks(tasks: Reading) -> Reading:
     """
     import polars as pl
 
-    from npu_tui.analysis.operators import operator_type  # few profiles have tasks alone
-
     kind = pl.col("kind").cast(pl.String)
     core = kind.replace_strict(_CORES, default=None)
     exchanging = (kind.str.contains("(?i)notify").any() & core.is_null().all()).over("device", "stream")
@@ -425,8 +424,6 @@ def kernels_of_tasks(tasks: Reading) -> Reading:
 
 def absent(schema: Schema) -> Reading:
     """The reading of a table that is not there."""
-    from npu_tui.load.csv_table import empty_frame
-
     return Reading(f"{schema.stem}.csv", "missing", empty_frame(schema))
 
 
@@ -481,7 +478,6 @@ def _environment(metadata: Any) -> dict[str, str] | None:
 def memory_of_kineto(trace: Trace) -> MemoryUse:
     """The curves of the allocator of each device by the events of memory in a trace of Kineto."""
     from npu_tui.load.kineto import memory_events  # few traces have any
-    from npu_tui.load.unpack import plain_path
 
     events = memory_events(plain_path(trace.files[0])) if trace.files else []
     curves = []

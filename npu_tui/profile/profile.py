@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
+from npu_tui.analysis.communication import collectives
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
-from npu_tui.analysis.evidence import clock_jump
+from npu_tui.analysis.evidence import TraceHealth, clock_jump, trace_health
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
 from npu_tui.analysis.limits import Thresholds
@@ -33,6 +34,7 @@ from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pair
 from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.load.find import Source, Writer, left_out_messages, writer_of
+from npu_tui.load.kineto import distributed
 from npu_tui.native.library import kept_heap
 from npu_tui.profile.parts import Parted, Selection, kind_of, shared
 from npu_tui.trace.arrays import I64, Bools
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
     from npu_tui.analysis.cpu_time import CpuTime
     from npu_tui.analysis.engine_steps import EngineSteps
-    from npu_tui.analysis.evidence import TraceHealth
     from npu_tui.analysis.modules import Module
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
@@ -148,8 +149,6 @@ class Profile(Parted):
 
         setup = setup_of(self.companions)
         if is_kineto(self.trace) and self.trace.files:
-            from npu_tui.load.kineto import distributed
-
             return replace(setup, groups=distributed(self.trace.files[0].path).groups)
         return setup
 
@@ -375,8 +374,6 @@ class Profile(Parted):
     @once
     def collectives(self) -> Collectives:
         """The collectives that start in the selection. Raises ``InputError`` if the file is gone or has changed."""
-        from npu_tui.analysis.communication import collectives
-
         known = collectives(self.trace, communication_args(self.trace), self.window)
         return with_ranks_of_job(self.trace, known, self.setup.groups)
 
@@ -542,8 +539,6 @@ class Profile(Parted):
     @shared
     def health(self) -> TraceHealth:
         """What could not be placed as recorded."""
-        from npu_tui.analysis.evidence import trace_health
-
         health, cpu = trace_health(self.trace), self.cpu
         odd = [*self.left_out, *filter(None, [self.clock_jump])]
         if cpu is not None and not isinstance(cpu, Message):

@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec import Struct
 
+from npu_tui.load.errors import InputError, walled
+from npu_tui.load.find import find_sources
 from npu_tui.output.envelope import Root
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import NAMES, Kind
 from npu_tui.query.engine import NO_TABLE, Channel, QueryError, refused, seconds_of
 from npu_tui.query.frames import TABLES, ProfileTables
 from npu_tui.strings import say
+from npu_tui.subjects import subject_at
 from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import Cancelled
@@ -171,8 +175,6 @@ def opened_tables(
     nothing, or where one profile cannot be read.
     """
     from npu_tui.load.load import opening_of
-    from npu_tui.profile.profile import Profile
-    from npu_tui.subjects import subject_at
 
     opening = opening_of(path, cached, form)
     if subject_at(opening).of_several:
@@ -192,10 +194,7 @@ def job_tables(
 
     def profiles() -> list[Profile]:
         from npu_tui.jobs.kept import is_kept
-        from npu_tui.load.errors import InputError, walled
-        from npu_tui.load.find import find_sources
         from npu_tui.load.load import opening_of
-        from npu_tui.profile.profile import Profile
 
         if is_kept(path):  # no profile is here
             return []

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from npu_tui.trace.message import Said
+from npu_tui.trace.message import Message, Said
 
 if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
     from npu_tui.rules.model import Kind
-    from npu_tui.trace.message import Message
     from npu_tui.trace.model import Trace
 
 Command = Literal["report", "compare", "check"]
