@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Formatter
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -160,48 +161,6 @@ class Notify(Struct, frozen=True):
     place: int = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Notifies(RowColumns[Notify]):
-    """The notifies of one rank, columns of (n,) with the fields of ``Notify``."""
-
-    name: Names
-    waits: Bools
-    peer: I64
-    key: U64
-    start: I64
-    end: I64
-    place: I64
-
-    @staticmethod
-    def of(rows: Sequence[Notify]) -> Notifies:
-        """``rows`` as columns; themselves where they are."""
-        if isinstance(rows, Notifies):
-            return rows
-        return Notifies(
-            Names.of([row.name for row in rows]),
-            np.array([row.waits for row in rows], np.bool_),
-            np.array([row.peer for row in rows], np.int64),
-            np.array([row.key for row in rows], np.uint64),
-            np.array([row.start for row in rows], np.int64),
-            np.array([row.end for row in rows], np.int64),
-            np.array([row.place for row in rows], np.int64),
-        )
-
-    def __len__(self) -> int:
-        return len(self.peer)
-
-    def row_at(self, place: int) -> Notify:
-        """The notify at ``place``."""
-        numbers = (int(column[place]) for column in (self.key, self.start, self.end, self.place))
-        return Notify(bool(self.waits[place]), int(self.peer[place]), self.name[place], *numbers)
-
-    def of_peers(self, kept: Bools, peer: I64, place: I64) -> Notifies:
-        """The notifies that are ``kept`` (n,), with these peers and places; (kept,) each."""
-        name = replace(self.name, code=self.name.code[kept])
-        times = self.start[kept], self.end[kept]
-        return Notifies(name, self.waits[kept], peer[kept], self.key[kept], *times, place[kept])
-
-
 class Seen(Struct, frozen=True):
     """What a rank saw of a peer in the call ``name``: it was there ``after`` ns after this rank's start, or before.
 
@@ -215,41 +174,66 @@ class Seen(Struct, frozen=True):
     place: int = -1
 
 
+_Row = TypeVar("_Row")
+_Columns = TypeVar("_Columns", bound="PeerColumns[Any]")
+_TYPES = {"key": np.uint64, "waits": np.bool_, "at_most": np.bool_}
+"""Of columns that are no int64."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Sightings(RowColumns[Seen]):
-    """When the peers of one rank came, columns of (n,) with the fields of ``Seen``."""
+class PeerColumns(RowColumns[_Row]):
+    """What a rank recorded of its peers, columns of (n,) with the fields of ``ROW``."""
+
+    ROW: ClassVar[type[Struct]]
 
     name: Names
     peer: I64
-    after: I64
-    at_most: Bools
     place: I64
 
-    @staticmethod
-    def of(rows: Sequence[Seen]) -> Sightings:
+    @classmethod
+    def of(cls: type[_Columns], rows: Sequence[Any]) -> _Columns:
         """``rows`` as columns; themselves where they are."""
-        if isinstance(rows, Sightings):
+        if isinstance(rows, cls):
             return rows
-        return Sightings(
-            Names.of([row.name for row in rows]),
-            np.array([row.peer for row in rows], np.int64),
-            np.array([row.after for row in rows], np.int64),
-            np.array([row.at_most for row in rows], np.bool_),
-            np.array([row.place for row in rows], np.int64),
-        )
+        columns = {field: [getattr(row, field) for row in rows] for field in cls.ROW.__struct_fields__}
+        names = Names.of(columns.pop("name"))
+        return cls(names, **{field: np.array(rows, _TYPES.get(field, np.int64)) for field, rows in columns.items()})
 
     def __len__(self) -> int:
         return len(self.peer)
 
-    def row_at(self, place: int) -> Seen:
-        """The sighting at ``place``."""
-        peer, after, own_place = (int(column[place]) for column in (self.peer, self.after, self.place))
-        return Seen(self.name[place], peer, after, bool(self.at_most[place]), own_place)
+    def row_at(self, place: int) -> Any:
+        """The row at ``place``."""
+        values = {field: getattr(self, field)[place] for field in self.ROW.__struct_fields__}
+        return self.ROW(**{field: value if field == "name" else value.item() for field, value in values.items()})
 
-    def of_peers(self, kept: Bools, peer: I64, place: I64) -> Sightings:
-        """The sightings that are ``kept`` (n,), with these peers and places; (kept,) each."""
-        name = replace(self.name, code=self.name.code[kept])
-        return Sightings(name, peer[kept], self.after[kept], self.at_most[kept], place[kept])
+    def of_peers(self: _Columns, kept: Bools, peer: I64, place: I64) -> _Columns:
+        """The rows that are ``kept`` (n,), with these peers and places; (kept,) each."""
+        others = [field for field in self.ROW.__struct_fields__ if field not in ("name", "peer", "place")]
+        own = {field: getattr(self, field)[kept] for field in others}
+        return type(self)(replace(self.name, code=self.name.code[kept]), peer[kept], place[kept], **own)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Notifies(PeerColumns[Notify]):
+    """The notifies of one rank."""
+
+    ROW = Notify
+
+    waits: Bools
+    key: U64
+    start: I64
+    end: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sightings(PeerColumns[Seen]):
+    """When the peers of one rank came."""
+
+    ROW = Seen
+
+    after: I64
+    at_most: Bools
 
 
 _NO_CALLS, _NO_NOTIFIES, _NOTHING_SEEN = RankCalls.of(()), Notifies.of(()), Sightings.of(())
