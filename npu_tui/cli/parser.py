@@ -43,7 +43,7 @@ _COMMANDS = {
     "whatif": CliCommand("look", "report", "whatif.description", "whatif.epilog"),
     "screenshot": CliCommand("look", "explore", "cli.screenshot"),
     "watch": CliCommand("look", "watch", "watch.description", "watch.epilog"),
-    "mcp": CliCommand("look", "mcp", "mcp.description", "mcp.epilog"),
+    "mcp": CliCommand("look", "query", "mcp.description", "mcp.epilog"),
     "record": CliCommand("make", "record", "record.description", "record.epilog"),
     "analyse": CliCommand("make", "record", "analyse.description"),
     "log": CliCommand("gate", "check", "log.description", "log.epilog"),

@@ -1,16 +1,18 @@
-"""``npu-tui query``: the profile as tables, from the shell."""
+"""``npu-tui query`` and ``mcp``: the profile as tables, for the shell; tools for coding agents, on standard streams."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import add_eager, add_opening, borrow_from, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, USAGE, add_schema, refuse, write
+from npu_tui.cli.streams import DONE, USAGE, add_schema, end_process, refuse, write
 from npu_tui.strings import ENGLISH, say, speak, words
 from npu_tui.trace.text import printable, whole_number
 
@@ -28,7 +30,7 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
 
     Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout or a file.
     """
-    from npu_tui.query.export import ENDINGS
+    from npu_tui.query.engine import ENDINGS
 
     if options.examples:
         write(_examples())
@@ -52,8 +54,7 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None, seconds: int | None) -> int:
-    from npu_tui.query.engine import QueryError, most_rows
-    from npu_tui.query.export import unwritable, written
+    from npu_tui.query.engine import QueryError, most_rows, unwritable, written
     from npu_tui.query.frames import TABLES
     from npu_tui.query.query import begin, opened_tables, query
 
@@ -133,7 +134,7 @@ def _sql(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | 
 
 
 def _examples() -> str:
-    from npu_tui.query.export import EXAMPLES
+    from npu_tui.query.engine import EXAMPLES
 
     return "\n".join(f"-- {say(f'query.example.{name}')}\n{sql};\n" for name, sql in EXAMPLES.items())
 
@@ -156,3 +157,30 @@ def query_options(parser: Parser) -> None:
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)
     add_eager(parser)
+
+
+_THREADS = 4
+
+
+def mcp_options(parser: Parser) -> None:
+    """Add the arguments and options of ``npu-tui mcp``."""
+    parser.add_argument("--root", action="append", default=[], metavar="DIR", help=say("mcp.root"))
+    parser.add_argument("--allow-record", action="store_true", help=say("mcp.allow_record"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+
+
+def run_mcp(parser: Parser, options: argparse.Namespace) -> int:
+    """Serve until the client is gone; returns the exit code. Raises ``SettingsError``."""
+    roots = [Path(root) for root in options.root or ["."]]
+    for root in roots:
+        if not root.is_dir():
+            parser.error(say("mcp.no_root", path=str(root)))
+    if find_spec("mcp") is None:
+        return refuse(say("mcp.not_installed"), USAGE)
+    from npu_tui.mcp.server import serve
+    from npu_tui.mcp.session import OpenProfiles
+
+    speak(ENGLISH)  # as all JSON
+    threads = min(os.cpu_count() or 1, _THREADS)
+    serve(OpenProfiles(roots, thresholds_of(options.config), threads, options.allow_record))
+    return end_process(DONE)  # what is not waited for any more may still be read

@@ -26,8 +26,7 @@ from npu_tui.mcp.server import answered
 from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.mcp.tools import TOOLS
 from npu_tui.profile.profile import Profile
-from npu_tui.query.engine import QueryError
-from npu_tui.query.export import EXAMPLES
+from npu_tui.query.engine import EXAMPLES, QueryError
 from npu_tui.query.frames import ProfileTables, tables_of
 from npu_tui.query.query import query
 from npu_tui.trace.text import printable

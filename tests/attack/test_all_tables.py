@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.analysis.limits import Thresholds
-from npu_tui.query.export import written
+from npu_tui.query.engine import written
 from npu_tui.query.query import opened_tables, query
 from tests.conftest import ROOT
 

@@ -16,7 +16,7 @@ from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.profile.profile import Profile
-from npu_tui.query.export import EXAMPLES
+from npu_tui.query.engine import EXAMPLES
 from npu_tui.query.frames import TABLES, tables_of
 from npu_tui.query.query import query
 from npu_tui.strings import say

@@ -171,7 +171,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     with pytest.raises(SystemExit):
         main(["mcp", "--root", "/nowhere"])
     assert "there is no such folder" in capsys.readouterr().err
-    monkeypatch.setattr("npu_tui.cli.mcp.find_spec", lambda name: None)
+    monkeypatch.setattr("npu_tui.cli.query.find_spec", lambda name: None)
     assert main(["mcp"]) == 2
     assert "pip install 'npu-tui[mcp]'" in capsys.readouterr().err
 

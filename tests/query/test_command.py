@@ -18,7 +18,7 @@ from asking import FIXTURES, ROOT
 from written import fields_of
 
 from npu_tui.cli.main import main
-from npu_tui.query.export import EXAMPLES
+from npu_tui.query.engine import EXAMPLES
 from npu_tui.query.frames import ONE_PROFILE, TABLES
 
 PROFILE = str(FIXTURES / "dispatch_bound")

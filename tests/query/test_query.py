@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from asking import FIXTURES, rows, tables_at
 
-from npu_tui.query.engine import QueryError
-from npu_tui.query.export import EXAMPLES
+from npu_tui.query.engine import EXAMPLES, QueryError
 from npu_tui.query.frames import ProfileTables
 from npu_tui.query.query import query
 from npu_tui.strings import words
