@@ -378,6 +378,13 @@ def _nearer(
             for candidate in nearer
             if covered[candidate] >= covers * gain_of_best
             or (
+                # What hides communication gains by what a cause makes needless as well: in its time, by other means.
+                best.reach == "broad"
+                and not late
+                and rest[candidate] >= HALF * gain_of_best
+                and length_of(common(candidate.span, best.span)) >= MAINLY * length_of(candidate.span) > 0
+            )
+            or (
                 late
                 # Without a wait the host runs ahead of anything; a draft may say that its waits are the cause even so.
                 and not ((candidate.draft.change or NO_CHANGE).waits and candidate.draft.reach is None)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.kernels import SIZES, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import A_PART, AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
@@ -200,6 +200,71 @@ def gathered_again(facts: Facts) -> I64:
     return np.concatenate(again)
 
 
+_OF_NORMS = re.compile(r"norm", re.IGNORECASE)
+
+
+def summed_apart(facts: Facts) -> I64:
+    """The sums of tensor parallelism that only products, and a norm at most, part from the next one in a pass backward.
+
+    Linear layers that read one tensor each have a part of its gradient: the sum of these parts is as good as their sums
+    over the ranks, and one reduction does for all. The last one of each such row is needed.
+    """
+    every, starts = facts.collectives, facts.trace.slices.start
+    summing = np.array([_purpose_of(name) == "gradients" for name in every.types] + [False])[every.type]
+    types, code = facts.kernel_types
+    apart = np.array([not (_MATMUL.search(name) or _OF_NORMS.search(name)) for name in types] + [False])[code]
+    products, others = starts[facts.kernels[_is_product(facts)]], starts[facts.kernels[apart]]
+    size = _bytes_of(facts)
+    step = np.searchsorted(np.sort(facts.repetitions), starts[every.item], "right")
+    trained = _after_backward(facts, starts[facts.kernels[backward(facts)]], starts[every.item])
+    chosen = np.flatnonzero(summing & is_for(facts, "tensor") & trained & (size > 0) & serial(facts))
+    found = [np.zeros(0, np.int64)]
+    for members in in_groups(facts.trace.slices.lane[every.item[chosen]].astype(np.int64)):
+        rows = chosen[members][np.argsort(starts[every.item[chosen[members]]], kind="stable")]
+        begin = starts[every.item[rows]]
+        beside = (np.diff(np.searchsorted(others, begin)) == 0) & (np.diff(np.searchsorted(products, begin)) > 0)
+        found.append(every.item[rows[:-1][beside & (np.diff(size[rows]) == 0) & (np.diff(step[rows]) == 0)]])
+    return np.concatenate(found)
+
+
+def used_in_part(facts: Facts) -> I64:
+    """The sums of gradients in a group that gathers as many bytes of weights: each rank updates a part alone."""
+    every, size = facts.collectives, _bytes_of(facts)
+    sums, gathers = is_for(facts, "gradients") & (size > 0), is_for(facts, "weights") & (size > 0)
+    found = [np.zeros(0, np.int64)]
+    for members in in_groups(facts.trace.slices.lane[every.item].astype(np.int64)):
+        summed, gathered = (members[some[members]] for some in (sums, gathers))
+        both = int(size[summed].sum()), int(size[gathered].sum())
+        found.append(every.item[summed if min(both) >= ALMOST_ALL * max(*both, 1) else summed[:0]])
+    return np.concatenate(found)
+
+
+def averaged(facts: Facts) -> I64:
+    """The sums after the optimizer's kernels of a step, which move as many bytes as those of its gradients did."""
+    every, starts, size = facts.collectives, facts.trace.slices.start, _bytes_of(facts)
+    updates = starts[facts.kernels[phases(facts.trace, facts.kernels) == PHASES.index("optimizer")]]
+    of_update = np.searchsorted(np.sort(facts.repetitions), updates, "right")
+    rows = np.flatnonzero(is_for(facts, "gradients") & (size > 0))
+    begin = starts[every.item[rows]]
+    step = np.searchsorted(np.sort(facts.repetitions), begin, "right")
+    found = [np.zeros(0, np.int64)]
+    for members in in_groups(step):
+        own = updates[of_update == step[members[0]]]
+        if not len(own):
+            continue
+        late, early = members[begin[members] > own.max()], members[begin[members] < own.min()]
+        both = int(size[rows[late]].sum()), int(size[rows[early]].sum())
+        found.append(every.item[rows[late]] if min(both) >= ALMOST_ALL * max(*both, 1) else found[0])
+    return np.concatenate(found)
+
+
+def _bytes_of(facts: Facts) -> I64:
+    """The bytes of each of ``facts.collectives``, or those that it moves; 0 where neither is known; (n,)."""
+    every = facts.collectives
+    size: I64 = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
+    return size
+
+
 class Unsplit(Struct, frozen=True):
     """The ``reductions`` of a step, in ``facts.collectives``, that begin when the pass backward has ended.
 
@@ -222,7 +287,7 @@ def unsplit(facts: Facts) -> list[Unsplit]:
     The device begins some of those late that the pass asks for: beside others it counts what the host asks for later.
     """
     starts, every = facts.trace.slices.start, facts.collectives
-    moved = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
+    moved = _bytes_of(facts)
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (moved > 0))
     steps = np.sort(facts.repetitions)
     passes = facts.kernels[_in_backward_pass(facts)]
@@ -300,7 +365,7 @@ def purposes(facts: Facts) -> I64:
             gathered = purpose == PURPOSES.index("weights")
             purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")
     # What is summed as much before the pass backward does not count: the statistics of a norm, there with their count.
-    size = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
+    size = _bytes_of(facts)
     like = lane.astype(np.int64) * (int(size.max(initial=0)) + _COUNT + 1) + size
     others = np.unique(like[summing & (purpose == PURPOSES.index("other"))])
     gradients = np.flatnonzero(summing & (purpose == PURPOSES.index("gradients")))

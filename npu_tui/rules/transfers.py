@@ -32,7 +32,16 @@ from npu_tui.rules.links import (
     draft_of_links,
 )
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.parallelism import backward, gathered_again, is_for, product_before, reduced_again
+from npu_tui.rules.parallelism import (
+    averaged,
+    backward,
+    gathered_again,
+    is_for,
+    product_before,
+    reduced_again,
+    summed_apart,
+    used_in_part,
+)
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -198,14 +207,15 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     """Collectives that could be left out, or move half as much.
 
     Sums of gradients that a later pass makes again, broadcasts in every step, weights that are gathered twice, sums of
-    next to nothing in each layer, logits that are gathered for the loss; 32-bit numbers where products compute in 16
-    bits, rows of an embedding without a gradient.
+    what is then added, or of weights after their gradients, sums of next to nothing in each layer, logits that are
+    gathered for the loss; 32-bit numbers where products compute in 16 bits, sums of which each rank uses a part, rows
+    of an embedding without a gradient.
     """
     every, starts = facts.collectives, facts.trace.slices.start
     sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
     repeated = len(np.unique(np.searchsorted(facts.repetitions, starts[every.item[sent]], "right")))
     found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
-    found["gathered"] = gathered_again(facts)
+    found |= {"gathered": gathered_again(facts), "apart": summed_apart(facts), "averaged": averaged(facts)}
     small = every.item[small_sums(facts)]
     found["statistics" if _behind_norms(facts, small) else "small"] = small
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
@@ -213,6 +223,10 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
     spared[wide] = _moving(facts)[wide] // 2
     drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened_collectives(facts, spared))))
+    in_part = np.isin(every.item, used_in_part(facts))
+    rounds = facts.length(every.item) - np.maximum(every.waited, 0)  # half as many of them, and so of their starts
+    halved = Change(tasks=shortened_collectives(facts, np.where(in_part, rounds.clip(0) // 2, 0).astype(np.int64)))
+    drafts.append(_spared(facts, "part", every.item[in_part], halved))
     untouched = _untouched_rows(facts)
     change = Change(tasks=shortened_collectives(facts, untouched))
     drafts.append(_spared(facts, "rows", every.item[untouched > 0], change))
@@ -374,6 +388,9 @@ _ADVICE = {
     "small": "sum_together",
     "statistics": "fewer_sums",
     "whole": "loss_of_part",
+    "apart": "join_linears",
+    "averaged": "average_once",
+    "part": "reduce_scatter",
 }
 
 RULES: tuple[Rule, ...] = (
