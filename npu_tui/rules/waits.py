@@ -30,6 +30,7 @@ from npu_tui.rules.blame import (
     launching_calls,
     sync_calls,
     sync_operations,
+    waited_copies,
     waits_after_launches,
     without_all,
 )
@@ -92,6 +93,8 @@ def sync_host(facts: Facts) -> Draft | None:
         change = _without_launch_waits(facts, change)
     # One wait a step is normal: a program keeps in step with the device, and a server reads back every token.
     few = facts.is_serving or len(waits) <= facts.count + 1
+    if not blocking and not few:
+        change |= _read_back(facts, waits)
     after, more, inner_only, engine = _credited_to_others(facts, change, few), None, False, facts.has_engine_steps
     credited, sites = facts.freed(change, after), _by_gain(facts, sites)
     if not (blocking or few) and (last := _at_ends(facts, sites, waits)) is not None:
@@ -230,6 +233,13 @@ def _waits_for_nothing_finding(facts: Facts) -> Draft | None:
         change=Change(host=(HostCut(ANY_THREAD, union(since - int(floor), until - int(floor)), 0.0),)),
         confidence="medium",
     )
+
+
+def _read_back(facts: Facts, waits: I64) -> Change:
+    """The run without the copies that ``waits`` end with: what is not read back, or read later, is not waited for."""
+    copies, spans = waited_copies(facts), facts.on_device(facts.span_of(waits))
+    copies = copies[inside((spans[0], spans[1] + 1), facts.trace.slices.end[copies])]
+    return Change(tasks=(TaskCut(copies),)) if len(copies) else NO_CHANGE
 
 
 def _wait_operations(facts: Facts, waits: I64) -> I64:

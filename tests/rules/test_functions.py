@@ -98,6 +98,19 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def read_back(self, number: int, free: float) -> float:
+        """Kernels in four parts, after each of which the host waits for a long copy and goes on with a little delay."""
+        begin = self.at
+        for _ in range(4):
+            for _ in range(8):
+                free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 200, "/app/train.py(5): forward;")
+            free = self.copy(free, 300, waits=True)
+            self.at += 150
+        self.frame("app/train.py(9): train", begin)
+        self.at += 5
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
 
 def found(folder: Path, step: Callable[[Job, int, float], float] = Job.step) -> list[Finding]:
     """The findings that count of four steps."""
@@ -123,6 +136,12 @@ def test_work_behind_a_wait_is_told_with_the_wait(tmp_path: Path) -> None:
     )
     assert "12 times in aclrtSynchronizeDevice" in words(lead.detail)
     assert words(lead.advice[0]).startswith("Measure times with events")
+
+
+def test_what_is_waited_for_and_read_back_is_gone_with_the_wait(tmp_path: Path) -> None:
+    lead = found(tmp_path, Job.read_back)[0]
+    assert lead.id == "SYNC.HOST"
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * (300 + 150), rel=0.1)
 
 
 def test_a_wait_in_a_function_of_a_library_is_told_by_that_function(tmp_path: Path) -> None:
