@@ -197,7 +197,7 @@ def profile_of(source: Source, folder: Path) -> Nearby:
     """The profile ``source``, described without reading its trace."""
     path = home_of(source)
     name = (_NAMED.fullmatch(path.name) or _MSPROF.fullmatch(path.name)) if path.is_dir() else None
-    size, written = _measured(source)
+    size, written = _measured_in(source.files or (file for file in paths_in(source.path) if file.suffix in _DATA))
     worker = name["worker"] if name is not None and name.re is _NAMED and name["worker"] else path.name
     stamp = name["time"] if name is not None else None
     return Nearby(
@@ -206,7 +206,7 @@ def profile_of(source: Source, folder: Path) -> Nearby:
         source.rank,
         _stamped(stamp) or written,
         size,
-        _level(source),
+        None if source.folder is None else companions_of(source).profiler_level,
         source,
     )
 
@@ -226,11 +226,6 @@ def _path_from(path: Path, folder: Path, worker: str) -> str:
     except ValueError:
         parts = path.parts
     return "/".join([*parts[:-1], worker]) if parts else worker or "."
-
-
-def _measured(source: Source) -> tuple[int, float]:
-    """Bytes of the files of ``source`` and when the last one was written."""
-    return _measured_in(source.files or (file for file in paths_in(source.path) if file.suffix in _DATA))
 
 
 _DATA = (".csv", ".json", ".db")
@@ -255,11 +250,6 @@ def _stamped(digits: str | None) -> float | None:
         return datetime.strptime(digits[:14], "%Y%m%d%H%M%S").timestamp() + float(f"0.{digits[14:] or 0}")
     except (ValueError, OverflowError):
         return None
-
-
-def _level(source: Source) -> int | None:
-    """The level that it was recorded at, None if unknown."""
-    return None if source.folder is None else companions_of(source).profiler_level
 
 
 def newest_first(profiles: Iterable[Nearby]) -> list[Nearby]:

@@ -146,7 +146,7 @@ def engine_steps(
     called = graph_calls(trace)
     first = np.unique(work.made[work.graph], return_index=True)[1]
     graphs = _count_in_steps(called if on_host else trace.slices.start[work.item[work.graph][first]], begins)
-    phases = _phases(trace, begins, ends) if on_host else {}
+    phases = {name: covered_within(*span, begins, ends) for name, span in phase_spans(trace).items()} if on_host else {}
     # Without any launch and any call of a graph nothing is known of how kernels came to the device.
     known = bool(len(launches)) or bool(len(called))
     rows = []
@@ -224,11 +224,6 @@ def _lost_in_windows(trace: Trace, launches: Sequence[Dispatch], low: I64, high:
         before = np.append(0.0, np.cumsum(device.lost))
         lost += before[np.searchsorted(start, high, "left")] - before[np.searchsorted(start, low, "left")]
     return lost.astype(np.int64)
-
-
-def _phases(trace: Trace, begins: I64, ends: I64) -> dict[str, I64]:
-    """How long each phase of the host takes in each step, ns, by its name in the order of a step's work."""
-    return {name: covered_within(*span, begins, ends) for name, span in phase_spans(trace).items()}
 
 
 def phase_spans(trace: Trace) -> dict[str, tuple[I64, I64]]:

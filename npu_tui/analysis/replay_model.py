@@ -53,10 +53,6 @@ class Unrecorded(Struct, frozen=True):
     done: I64
 
 
-def _has_calls(trace: Trace) -> bool:
-    return any(layer.kind == "cann" and layer.lanes for layer in trace.layers)
-
-
 def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
     """The silences that end when everything launched so far is done.
 
@@ -233,7 +229,7 @@ def build(
     host_edges(builder, points, host_node, trace.slices.end)
     unrecorded = unrecorded_dependencies(tasks, floor)
     thread_of = thread_numbers(trace)[1]
-    depends_on, called = unrecorded.source, _has_calls(trace)
+    depends_on, called = unrecorded.source, any(layer.kind == "cann" and layer.lanes for layer in trace.layers)
     of_slices = thread_of, depends_on, called, trace.slices.end
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, *of_slices)
     collective_meetings = meetings(trace, collectives(), tasks, len(steps))

@@ -115,11 +115,6 @@ def differences(comparison: ProfileComparison) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _wall(comparison: ProfileComparison) -> float:
-    """The mean step of the base, ns; at least 1, as a profile of one slice may have 0."""
-    return max(float(comparison.base.walls.mean()), 1.0)
-
-
 def _difference(
     comparison: ProfileComparison,
     id: str,
@@ -132,7 +127,7 @@ def _difference(
     p: float | None = None,
 ) -> Iterator[Finding]:
     """A finding that adds ``delta`` ns to a step, with slices ``items`` of both sides; none if that is too little."""
-    wall = _wall(comparison)
+    wall = max(float(comparison.base.walls.mean()), 1.0)  # a profile of one slice may have 0
     if abs(delta) >= _WORTH * wall:
         found, places = priced_change(_KINDS[id], delta, wall, title), places_on_both(comparison, *items)
         yield replace(found, evidence=places, advice=advice, part_of=part_of, p=p, items=items)

@@ -384,7 +384,7 @@ def _slow_links(job: Job) -> list[Finding]:
         detail = "falters.detail" if falters else "beside" if link.beside else "detail"
         codes = f"job.link{'.falters' * falters}.title{'_both' * both}", f"job.link.{detail}"
         # How much of a transfer now and then computing hides, only the rank's own replay knows.
-        saved = 0 if falters else _without_slow_link(job, link)
+        saved = 0 if falters else in_less(job, (link.source, link.target), link.type, link.speed / link.expected)
         findings.append(_of_links(job, "LINK.SLOW", codes, pair, pair, args | all_same, saved))
     ports: dict[int, list[Link]] = defaultdict(list)
     for link in slowest.values():
@@ -400,11 +400,6 @@ def _slow_links(job: Job) -> list[Finding]:
         saved = max(in_less(job, (rank,), kind, speed / expected) for kind in {link.type for link in links})
         findings.append(_of_links(job, "LINK.PORT", codes, (rank,), seeing, args, saved))
     return findings
-
-
-def _without_slow_link(job: Job, slow: Link) -> int:
-    """What the job saves where collectives over the link ``slow`` move their data at the speed of the others, ns."""
-    return in_less(job, (slow.source, slow.target), slow.type, slow.speed / slow.expected)
 
 
 def _of_links(

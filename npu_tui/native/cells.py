@@ -164,12 +164,9 @@ class Levels:
         if not len(which):
             return
         index = spread(low, length)
-        keys = self._keys_of(index) if level == 0 else self._upper[level - 1][index]
+        keys = self._pack(self._end[index] - self._start[index], index) if level == 0 else self._upper[level - 1][index]
         starts = np.cumsum(length) - length
         best[which] = np.maximum(best[which], np.maximum.reduceat(keys, starts))
-
-    def _keys_of(self, position: I64) -> I64:
-        return self._pack(self._end[position] - self._start[position], position)
 
     def _pack(self, duration: I64, position: I64) -> I64:
         mask = (1 << self.bits) - 1

@@ -172,7 +172,7 @@ def compared(comparison: ProfileComparison, single: bool = True, ignored: frozen
         new=_side_entry(comparison.new),
         comparability=Comparable(
             circumstances.verdict,
-            [_circumstance(note) for note in circumstances.notes],
+            [Note(note.code.rpartition(".")[2], words(note)) for note in circumstances.notes],
             _rounded_share(circumstances.operations),
             _rounded_share(circumstances.kernels),
             {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
@@ -206,11 +206,6 @@ def _not_judged(comparison: ProfileComparison) -> list[Message]:
 
 def _rounded_share(value: float | None) -> float | None:
     return None if value is None else round(float(value), _DIGITS)
-
-
-def _circumstance(note: Message) -> Note:
-    """A circumstance by the last word of its code: ``level`` of ``compare.note.level``."""
-    return Note(note.code.rpartition(".")[2], words(note))
 
 
 def _side_entry(side: MeasuredSide) -> SideEntry:

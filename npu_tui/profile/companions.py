@@ -523,17 +523,13 @@ def _curves(frame: pl.DataFrame, amount: Amount, origin: int) -> list[MemoryCurv
 def _allocations(frame: pl.DataFrame, origin: int) -> Allocations:
     if not len(frame):
         return _NOTHING
-    size = np.nan_to_num(_floats(frame["size"]))
+    size = np.nan_to_num(np.asarray(frame["size"].cast(float).to_numpy(), np.float64))
     return Allocations(
         Coded.of(frame["name"].to_list()),
         np.rint(size * _KILOBYTE).astype(np.int64),
         _times_since(frame["allocated_at"], origin, BEFORE),
         _times_since(frame["released_at"], origin, NEVER),
     )
-
-
-def _floats(column: pl.Series) -> npt.NDArray[np.float64]:
-    return np.asarray(column.cast(float).to_numpy(), np.float64)
 
 
 def _times_since(column: Any, origin: int, missing: int) -> I64:
