@@ -265,7 +265,7 @@ def read_before(facts: Facts, owner: Owner, work: Span) -> I64:
     With those that the function of ``owner`` waits for right before these, one after another.
     """
     every = right_before(facts, work), waited_copies(facts)
-    read, waited = (np.setdiff1d(copies, _copies_to_device(facts)) for copies in every)
+    read, waited = (np.setdiff1d(copies, copies_to_device(facts)) for copies in every)
     waited = np.union1d(_copied_by(facts, owner, waited), read)
     waited = waited[np.argsort(facts.trace.slices.start[waited], kind="stable")]
     gap = facts.trace.slices.start[waited[1:]] - facts.trace.slices.end[waited[:-1]]
@@ -283,7 +283,7 @@ def right_before(facts: Facts, work: Span) -> I64:
 
 def sent_after(facts: Facts, owner: Owner, work: Span) -> I64:
     """The copies to the device that the function of ``owner`` makes right after its work: what comes out of that."""
-    copies, ends = _copies_to_device(facts), np.sort(work[1])
+    copies, ends = copies_to_device(facts), np.sort(work[1])
     if not len(ends):
         return copies[:0]
     begun = facts.trace.slices.start[copies]
@@ -298,7 +298,7 @@ def _copied_by(facts: Facts, owner: Owner, copies: I64) -> I64:
     return copies[np.array(mine, np.bool_)]
 
 
-def _copies_to_device(facts: Facts) -> I64:
+def copies_to_device(facts: Facts) -> I64:
     """The copies of the window that are known to go to the device; ascending."""
     copied = facts.inputs.copies()
     to_device = np.array([way.startswith("host to device") for way in copied.ways] + [False])

@@ -37,7 +37,8 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, is_frame, span_of, works
+from npu_tui.rules.functions import copies_to_device
+from npu_tui.rules.host_work import change_of, host_work, is_frame, span_of, works
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
 from npu_tui.rules.judged_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.rules.pauses import reads_back
@@ -236,9 +237,16 @@ def _waits_for_nothing_finding(facts: Facts) -> Draft | None:
 
 
 def _read_back(facts: Facts, waits: I64) -> Change:
-    """The run without the copies that ``waits`` end with: what is not read back, or read later, is not waited for."""
-    copies, spans = waited_copies(facts), facts.on_device(facts.span_of(waits))
-    copies = copies[inside((spans[0], spans[1] + 1), facts.trace.slices.end[copies])]
+    """The run without the copies to the host that ``waits`` end with: what is not read back is not waited for.
+
+    Those that work of the host reads, or writes, belong to that; copies of unknown direction may be those of a batch.
+    """
+    if not goes_back(facts):
+        return NO_CHANGE
+    worked = [cut.items for draft in host_work(facts) for cut in (draft.change or NO_CHANGE).tasks]
+    copies = np.setdiff1d(waited_copies(facts), np.concatenate((copies_to_device(facts), *worked)))
+    start, end = facts.on_device(facts.span_of(waits))
+    copies = copies[inside((start, end + 1), facts.trace.slices.end[copies])]
     return Change(tasks=(TaskCut(copies),)) if len(copies) else NO_CHANGE
 
 
