@@ -405,10 +405,7 @@ class _Nodes:
         self._launches, self._largest, self._total = launches, largest, total
 
     def _prepares(self, above: int, node: int) -> bool:
-        """Whether ``node`` is an operation inside one that launches, and so prepares the launch.
-
-        Calls of CANN, such as those that take memory, have a name of their own; frames are the program's.
-        """
+        """Whether ``node`` is an operation in one that launches, and so prepares that: no call of CANN and no frame."""
         texts = self.text[above], self.text[node]
         return above > 0 and not any(text.startswith("<") or "@" in text or FRAME.fullmatch(text) for text in texts)
 
@@ -424,10 +421,12 @@ class _Nodes:
         return line is not None and is_of_program(line.file)
 
     def named(self, node: int) -> int:
-        """The node that names the work of ``node``: the call that does most of its unit's; that of a launching one."""
+        """The node that names the work of ``node``: the call that does most of its unit's."""
         named = self._unit[node]
         if self._launches[named]:
-            return named
+            # Most of what it works may be an operation below it that launches nothing: that computes on the host.
+            own = self.text[node].startswith("aten::") and not self._launches[node]
+            return node if own and self._total[node] > HALF * self._total[named] else named
         while (child := self._largest[named]) >= 0 and self._total[child] > HALF * self._total[named]:
             named = child
         return named

@@ -110,6 +110,26 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def fallen_back(self, number: int, free: float) -> float:
+        """Kernels in four parts, between which an operation copies its input to the host and computes there."""
+        begin = self.at
+        for _ in range(4):
+            for _ in range(8):
+                free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 200, _STACK)
+            called = self.at
+            self.at += 2
+            free = self.run("aten::_to_copy", "MEMCPY_ASYNC", free, 10, _STACK, "PCIE_DMA_SQE")
+            self.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", self.at, free + 5 - self.at)
+            self.at = free + 6
+            self.trace.host("aten::searchsorted", self.at, 800, args={"Call stack": _STACK})
+            self.at += 801
+            free = self.run("aten::_to_copy", "MEMCPY_ASYNC", free, 10, _STACK, "PCIE_DMA_SQE")
+            self.trace.host("aten::searchsorted", called + 1, self.at - called - 2, args={"Call stack": _STACK})
+            self.frame("app/offload.py(12): step", called)
+        self.frame("app/train.py(9): train", begin)
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
 
 def found(folder: Path, step: Callable[[Job, int, float], float] = Job.step) -> list[Finding]:
     """The findings that count of four steps."""
@@ -147,6 +167,13 @@ def test_what_is_waited_for_and_read_back_is_gone_with_the_wait(
     assert lead.id == first
     if back:
         assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * (300 + 100), rel=0.1)
+
+
+def test_an_operation_that_computes_on_the_host_is_named(tmp_path: Path) -> None:
+    lead = found(tmp_path, Job.fallen_back)[0]
+    assert lead.id == "HOST.WORK"
+    assert words(lead.title).startswith("aten::searchsorted at offload.py:")
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * 800, rel=0.1)
 
 
 def test_a_wait_in_a_function_of_a_library_is_told_by_that_function(tmp_path: Path) -> None:
