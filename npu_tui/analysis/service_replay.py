@@ -105,7 +105,7 @@ class Moments(Struct, frozen=True, eq=False):
 def moments(model: ServiceModel) -> Moments:
     """Run ``model``: first the engines that a request begins on, then those that it is handed to."""
     n = len(model.rids)
-    given, ended, begun, between = np.zeros(n), np.zeros(n), np.full(n, np.nan), list[float]()
+    given, ended, begun, between = [0.0] * n, [0.0] * n, [np.nan] * n, list[float]()
     ready = (model.start + model.front + model.held).astype(np.float64)
     moved = model.first != model.last
     _run_all(
@@ -114,14 +114,15 @@ def moments(model: ServiceModel) -> Moments:
                 for number, engine in enumerate(model.engines)]
     )  # fmt: skip
     seated = np.array([engine.seated for engine in model.engines], np.bool_)[model.last]
-    ready = np.where(moved, ended + model.handover + np.where(seated, 0, model.pull), ready)
-    given = np.where(model.shipped, ready, given)
+    ready = np.where(moved, np.array(ended) + model.handover + np.where(seated, 0, model.pull), ready)
+    given = np.where(model.shipped, ready, np.array(given)).tolist()
     stay = np.zeros(n, bool)
     _run_all(
         model, [_steps(engine, model, np.flatnonzero(moved & (model.last == number)), ready, stay, given, ended,
                        begun, between) for number, engine in enumerate(model.engines)]
     )  # fmt: skip
-    return Moments(model.start, begun, given + model.tail, ended, ended + model.close, between)
+    end = np.array(ended)
+    return Moments(model.start, np.array(begun), np.array(given) + model.tail, end, end + model.close, between)
 
 
 def replayed(model: ServiceModel) -> Served:
@@ -179,9 +180,9 @@ def _steps(
     mine: I64,
     ready: F64,
     leaves: Bools,
-    given: F64,
-    ended: F64,
-    begun: F64,
+    given: list[float],
+    ended: list[float],
+    begun: list[float],
     between: list[float],
 ) -> _Steps:
     """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
@@ -189,7 +190,8 @@ def _steps(
     If the schedule cannot be completed (damaged tables), the rest is NaN: unknown.
     """
     order = mine[np.argsort(ready[mine], kind="stable")]
-    handed = (model.first != model.last) & ~leaves  # such a request decodes at once
+    handed = ((model.first != model.last) & ~leaves).tolist()  # such a request decodes at once
+    ends_here, early = leaves.tolist(), model.early.tolist()
     columns = (of[order].tolist() for of in (ready, model.prompt, model.turns, model.growth))
     coming = deque[tuple[float, _QueuedRequest]]()
     for r, came, prompt, turns, growth in zip(order.tolist(), *columns, strict=True):
@@ -211,7 +213,8 @@ def _steps(
             taken += 1
         coming.extend(sorted((coming.popleft() for _ in range(len(coming))), key=lambda one: one[0]))
 
-    cost, room = engine.cost, engine.room
+    cost, room, cached = engine.cost, engine.room, model.cached
+    block, spare, part, width = room.block, room.spare, engine.part, engine.width
     free, time = engine.blocks, 0.0
     stalls, stuck, lost = deque(engine.stalls), deque(engine.stuck), deque(engine.lost)
     rank, counts = None if model.rank is None else model.rank.tolist(), model.counts.tolist()
@@ -239,15 +242,15 @@ def _steps(
                 waiting.append(one)
         budget, evicted, queued = engine.budget, False, len(waiting)
         chosen: list[tuple[_QueuedRequest, int]] = []
-        rest = _left(engine, free, running)
         admits = not (engine.timer and _waits_for_more(engine, waiting, time))
         prompts_first = not engine.chunked and admits and bool(waiting) and len(running) < engine.seqs
-        prompts_first = prompts_first and _following(engine, waiting, budget, rest) is not None
+        if prompts_first:
+            prompts_first = _following(engine, waiting, budget, _left(engine, free, running)) is not None
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # budget used up, or this one and all after it were preempted
                 break
-            count = min(row.prompt, budget, engine.part) or engine.width
-            need = row.lacks(count, room)
+            count = (min(row.prompt, budget, part) if row.prompt else 0) or width
+            need = 0 if row.context + count <= (row.blocks - spare) * block else row.lacks(count, room)
             while need > free and not row.out:
                 victim = running.pop()
                 free += victim.restart(engine.swaps)
@@ -277,24 +280,29 @@ def _steps(
             budget -= count
         if not chosen:  # what waits is larger than all that the engine has
             break
-        prompts = sum(count for row, count in chosen if row.prompt and not (handed[row.request] and row.prompt == 1))
-        decoded = sum(count for _, count in chosen) - prompts
-        context = sum(row.context + model.cached + count for row, count in chosen)
-        product = sum((row.context + model.cached + count) * count for row, count in chosen)
+        prompts, decoded, context, product, here = 0, 0, 0.0, 0.0, len(chosen)
+        for row, count in chosen:
+            if row.prompt and not (handed[row.request] and row.prompt == 1):
+                prompts += count
+            else:
+                decoded += count
+            reach = row.context + cached + count
+            context += reach
+            product += reach * count
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )
-        if not prompts and len(chosen) > engine.filled[2]:
-            forward += max(engine.filled[0] - engine.filled[1] * len(chosen), 0.0)
+        if not prompts and here > engine.filled[2]:
+            forward += max(engine.filled[0] - engine.filled[1] * here, 0.0)
         forward = max(forward, engine.least)
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
-        if len(chosen) > engine.beyond[0]:
+        if here > engine.beyond[0]:
             forward *= engine.beyond[2 if prompts else 1]
-        begin = time + sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare)) + engine.dispatch
+        begin = time + sum(of[0] * here + of[1] for of in (engine.schedule, engine.prepare)) + engine.dispatch
         begin += engine.schedule[2] * queued + engine.prepare[2] * prompts
-        around = engine.after[0] * len(chosen) + engine.after[1]
+        around = engine.after[0] * here + engine.after[1]
         for since, until, more in engine.grows:
             around += more * min(max((time - since) / max(until - since, 1), 0.0), 1.0)
         if engine.after[2]:
@@ -304,33 +312,41 @@ def _steps(
         end = begin + around + forward + engine.draft
         while stuck and stuck[0][0] <= end:
             end += stuck.popleft()[1]
-        left -= len(chosen)
+        left -= here
         time = yield begin, end + engine.gap - begin
         end = time - engine.gap if model.waits_inside else end
+        over = []
         for row, count in chosen:
-            decodes = not row.prompt
-            row.prompt -= 0 if decodes else count
-            row.context += row.growth if decodes else count
-            if row.prompt:
-                continue
-            row.given += row.growth if decodes else 1
-            if decodes or given[row.request]:
+            request, decodes = row.request, not row.prompt
+            if decodes:
+                row.context += row.growth
+                row.given += row.growth
+            else:
+                row.prompt -= count
+                row.context += count
+                if row.prompt:
+                    continue
+                row.given += 1
+            if decodes or given[request]:
                 row.turns -= 1
-                if counts[row.request] and (row.given > 1 or handed[row.request]):
+                if counts[request] and (row.given > 1 or handed[request]):
                     # What is handed over had a token from another engine, once that has left.
-                    between.append(end - float((ended if row.given > 1 else given)[row.request]))
-            elif model.early[row.request] or not leaves[row.request]:
-                given[row.request] = end
-            ended[row.request] = end
+                    between.append(end - (ended if row.given > 1 else given)[request])
+            elif early[request] or not ends_here[request]:
+                given[request] = end
+            ended[request] = end
+            if row.turns <= 0 or ends_here[request]:
+                over.append(row)
         if asking:
             pulled(end, 0.0)
-        for row in [row for row, _ in chosen if not row.prompt and (row.turns <= 0 or leaves[row.request])]:
+        for row in over:
             running.remove(row)
             free += row.blocks
         if asking:
             pulled(end, end)
     unserved = [row.request for row in (*(row for _, row in (*coming, *asking)), *waiting, *running)]
-    given[unserved] = ended[unserved] = np.nan
+    for request in unserved:
+        given[request] = ended[request] = np.nan
 
 
 def _waits_for_more(engine: EngineModel, waiting: deque[_QueuedRequest], time: float) -> bool:
