@@ -68,20 +68,9 @@ class Ink(IntEnum):
 
 
 GROUNDS = frozenset(
-    {
-        Ink.LANE,
-        Ink.VOID,
-        Ink.BAND,
-        Ink.FOCUS,
-        Ink.RANGE,
-        Ink.RANGE_FOCUS,
-        Ink.CURSOR,
-        Ink.NAME_FOCUS,
-        Ink.WINDOW,
-        Ink.WAIT_GROUND,
-        Ink.LABEL,
-    }
-)
+    (Ink.LANE, Ink.VOID, Ink.BAND, Ink.FOCUS, Ink.RANGE, Ink.RANGE_FOCUS, Ink.CURSOR, Ink.NAME_FOCUS, Ink.WINDOW,
+     Ink.WAIT_GROUND, Ink.LABEL)
+)  # fmt: skip
 """The inks of backgrounds; the encoder separates them from the inks that are painted on them."""
 
 IS_GROUND = np.zeros(256, np.bool_)
@@ -162,205 +151,88 @@ _BLIND_LIGHT_BARS: _Bars = {
     OpClass.STEP: (("888cae", 103), ("959abd", 247), ("787b9d", 67)),
 }
 
-_DARK_INKS: _Inks = {
-    Ink.LANE: ("111218", 233),
-    Ink.VOID: ("0b0c10", 232),
-    Ink.BAND: ("1a1c25", 234),
-    Ink.FOCUS: ("1c1f2b", 235),
-    Ink.RANGE: ("22324f", 17),
-    Ink.RANGE_FOCUS: ("2b3d5e", 18),
-    Ink.CURSOR: ("373e58", 238),
-    Ink.NAME_FOCUS: ("3a4262", 239),
-    Ink.WINDOW: ("39415f", 239),
-    Ink.GRID: ("343640", 237),
-    Ink.RULE: ("3a3c46", 238),
-    Ink.FAINT: ("50535f", 240),
-    Ink.DIM: ("8a8e9b", 245),
-    Ink.TEXT: ("c8cad2", 251),
-    Ink.BRIGHT: ("ffffff", 231),
+_INKS: dict[Ink, tuple[str, int, int, str, int, int]] = {
+    Ink.LANE: ("111218", 233, 0, "f5f6f9", 255, 15),
+    Ink.VOID: ("0b0c10", 232, 0, "e7e9ef", 253, 7),
+    Ink.BAND: ("1a1c25", 234, 0, "e9ebf1", 254, 7),
+    Ink.FOCUS: ("1c1f2b", 235, 0, "e4e9f6", 189, 7),
+    Ink.RANGE: ("22324f", 17, 4, "cddcf6", 153, 14),
+    Ink.RANGE_FOCUS: ("2b3d5e", 18, 4, "b8cdf1", 147, 14),
+    Ink.CURSOR: ("373e58", 238, 8, "c3c9da", 251, 7),
+    Ink.NAME_FOCUS: ("3a4262", 239, 4, "c3d0ef", 153, 14),
+    Ink.WINDOW: ("39415f", 239, 8, "c3d0ef", 153, 14),
+    Ink.GRID: ("343640", 237, 8, "d5d8e0", 252, 7),
+    Ink.RULE: ("3a3c46", 238, 8, "c9ccd6", 250, 8),
+    Ink.FAINT: ("50535f", 240, 8, "9ba0ae", 247, 8),
+    Ink.DIM: ("8a8e9b", 245, 7, "626878", 241, 8),
+    Ink.TEXT: ("c8cad2", 251, 7, "2b2f3a", 236, 0),
+    Ink.BRIGHT: ("ffffff", 231, 15, "000000", 16, 0),
     # Labels look like the lane, which is also the empty part of a bar's first cell: one colour fewer to send.
-    Ink.LABEL: ("111218", 233),
-    Ink.WAIT_GROUND: ("1b1b23", 234),
-    Ink.WAIT_LABEL: ("a19db2", 146),
-    Ink.ACCENT: ("ffd75e", 221),
-    Ink.SELECTED: ("ffffff", 231),
-    Ink.HIT: ("ffef5a", 227),
-    Ink.ALERT: ("f82c2a", 196),
-    Ink.ALERT_LOW: ("c23036", 160),
-    Ink.NEAR: ("fff3c4", 230),
-    Ink.SHALLOW: ("b79f52", 143),
-    Ink.QUEUED: ("cdb65c", 179),
-    Ink.NEGATIVE: ("7fc8f0", 117),
-    Ink.LINK: ("93a4b5", 109),
-    Ink.LINK_SELECTED: ("ffffff", 231),
-    Ink.COUNTER: ("5b93a0", 67),
-    Ink.EXPOSED: _DARK_BARS[OpClass.COMMUNICATION][0],
-    Ink.COUNTER_LOW: ("34535c", 23),
+    Ink.LABEL: ("111218", 233, 0, "14151c", 233, 0),
+    Ink.WAIT_GROUND: ("1b1b23", 234, 0, "ecedf2", 254, 15),
+    Ink.WAIT_LABEL: ("a19db2", 146, 7, "5d5970", 60, 0),
+    Ink.ACCENT: ("ffd75e", 221, 11, "1d4ed8", 26, 4),
+    Ink.SELECTED: ("ffffff", 231, 15, "1b1d26", 234, 0),
+    Ink.HIT: ("ffef5a", 227, 11, "9c0086", 90, 5),
+    Ink.ALERT: ("f82c2a", 196, 9, "c61610", 160, 1),
+    Ink.ALERT_LOW: ("c23036", 160, 9, "d4564e", 167, 1),
+    Ink.NEAR: ("fff3c4", 230, 15, "1b1d26", 234, 0),
+    Ink.SHALLOW: ("b79f52", 143, 3, "7d6710", 58, 8),
+    Ink.QUEUED: ("cdb65c", 179, 3, "94791b", 94, 8),
+    Ink.NEGATIVE: ("7fc8f0", 117, 14, "1c6ea6", 25, 4),
+    Ink.LINK: ("93a4b5", 109, 7, "65768a", 66, 8),
+    Ink.LINK_SELECTED: ("ffffff", 231, 15, "000000", 16, 0),
+    Ink.COUNTER: ("5b93a0", 67, 6, "3f7f8e", 30, 6),
+    Ink.EXPOSED: (*_DARK_BARS[OpClass.COMMUNICATION][0], 13, *_LIGHT_BARS[OpClass.COMMUNICATION][0], 13),
+    Ink.COUNTER_LOW: ("34535c", 23, 6, "a9c6cd", 152, 6),
 }
-
-_LIGHT_INKS: _Inks = {
-    Ink.LANE: ("f5f6f9", 255),
-    Ink.VOID: ("e7e9ef", 253),
-    Ink.BAND: ("e9ebf1", 254),
-    Ink.FOCUS: ("e4e9f6", 189),
-    Ink.RANGE: ("cddcf6", 153),
-    Ink.RANGE_FOCUS: ("b8cdf1", 147),
-    Ink.CURSOR: ("c3c9da", 251),
-    Ink.NAME_FOCUS: ("c3d0ef", 153),
-    Ink.WINDOW: ("c3d0ef", 153),
-    Ink.GRID: ("d5d8e0", 252),
-    Ink.RULE: ("c9ccd6", 250),
-    Ink.FAINT: ("9ba0ae", 247),
-    Ink.DIM: ("626878", 241),
-    Ink.TEXT: ("2b2f3a", 236),
-    Ink.BRIGHT: ("000000", 16),
-    Ink.LABEL: ("14151c", 233),
-    Ink.WAIT_GROUND: ("ecedf2", 254),
-    Ink.WAIT_LABEL: ("5d5970", 60),
-    Ink.ACCENT: ("1d4ed8", 26),
-    Ink.SELECTED: ("1b1d26", 234),
-    Ink.HIT: ("9c0086", 90),
-    Ink.ALERT: ("c61610", 160),
-    Ink.ALERT_LOW: ("d4564e", 167),
-    Ink.NEAR: ("1b1d26", 234),
-    Ink.SHALLOW: ("7d6710", 58),
-    Ink.QUEUED: ("94791b", 94),
-    Ink.NEGATIVE: ("1c6ea6", 25),
-    Ink.LINK: ("65768a", 66),
-    Ink.LINK_SELECTED: ("000000", 16),
-    Ink.COUNTER: ("3f7f8e", 30),
-    Ink.EXPOSED: _LIGHT_BARS[OpClass.COMMUNICATION][0],
-    Ink.COUNTER_LOW: ("a9c6cd", 152),
-}
-
-_BLIND_INKS: _Inks = _DARK_INKS | {
+"""Colour, xterm and ansi of each ink in the dark themes, then in the light ones."""
+_BLIND_INKS: _Inks = {
     Ink.ALERT: ("ff0a0c", 196),
     Ink.ALERT_LOW: ("e30005", 160),
     Ink.EXPOSED: _BLIND_BARS[OpClass.COMMUNICATION][0],
 }
-_BLIND_LIGHT_INKS: _Inks = _LIGHT_INKS | {
+_BLIND_LIGHT_INKS: _Inks = {
     Ink.ALERT: ("b40f1a", 124),
     Ink.EXPOSED: _BLIND_LIGHT_BARS[OpClass.COMMUNICATION][0],
 }
 
 # A terminal's own 16 colours: neighbours have no shades, and where the cursor's column crosses a bar it is one colour.
-_DARK_BARS_16 = {
-    OpClass.FRAME: 8,
-    OpClass.OP: 12,
-    OpClass.QUEUE: 5,
-    OpClass.CANN: 6,
-    OpClass.CUBE: 3,
-    OpClass.VECTOR: 2,
-    OpClass.COMMUNICATION: 13,
-    OpClass.MEMORY: 11,
-    OpClass.WAIT: 8,
-    OpClass.OTHER: 7,
-    OpClass.STEP: 12,
+_BARS_16 = {
+    OpClass.FRAME: (8, 8),
+    OpClass.OP: (12, 12),
+    OpClass.QUEUE: (5, 5),
+    OpClass.CANN: (6, 6),
+    OpClass.CUBE: (3, 3),
+    OpClass.VECTOR: (2, 2),
+    OpClass.COMMUNICATION: (13, 13),
+    OpClass.MEMORY: (11, 11),
+    OpClass.WAIT: (8, 8),
+    OpClass.OTHER: (7, 8),
+    OpClass.STEP: (12, 12),
 }
-_LIGHT_BARS_16 = {
-    OpClass.FRAME: 8,
-    OpClass.OP: 12,
-    OpClass.QUEUE: 5,
-    OpClass.CANN: 6,
-    OpClass.CUBE: 3,
-    OpClass.VECTOR: 2,
-    OpClass.COMMUNICATION: 13,
-    OpClass.MEMORY: 11,
-    OpClass.WAIT: 8,
-    OpClass.OTHER: 8,
-    OpClass.STEP: 12,
-}
-_DARK_LIT_16, _LIGHT_LIT_16 = 15, 8
-_DARK_INKS_16 = {
-    Ink.LANE: 0,
-    Ink.VOID: 0,
-    Ink.BAND: 0,
-    Ink.FOCUS: 0,
-    Ink.RANGE: 4,
-    Ink.RANGE_FOCUS: 4,
-    Ink.CURSOR: 8,
-    Ink.NAME_FOCUS: 4,
-    Ink.WINDOW: 8,
-    Ink.GRID: 8,
-    Ink.RULE: 8,
-    Ink.FAINT: 8,
-    Ink.DIM: 7,
-    Ink.TEXT: 7,
-    Ink.BRIGHT: 15,
-    Ink.LABEL: 0,
-    Ink.WAIT_GROUND: 0,
-    Ink.WAIT_LABEL: 7,
-    Ink.ACCENT: 11,
-    Ink.SELECTED: 15,
-    Ink.HIT: 11,
-    Ink.ALERT: 9,
-    Ink.ALERT_LOW: 9,
-    Ink.NEAR: 15,
-    Ink.SHALLOW: 3,
-    Ink.QUEUED: 3,
-    Ink.NEGATIVE: 14,
-    Ink.LINK: 7,
-    Ink.LINK_SELECTED: 15,
-    Ink.COUNTER: 6,
-    Ink.EXPOSED: 13,
-    Ink.COUNTER_LOW: 6,
-}
-_LIGHT_INKS_16 = {
-    Ink.LANE: 15,
-    Ink.VOID: 7,
-    Ink.BAND: 7,
-    Ink.FOCUS: 7,
-    Ink.RANGE: 14,
-    Ink.RANGE_FOCUS: 14,
-    Ink.CURSOR: 7,
-    Ink.NAME_FOCUS: 14,
-    Ink.WINDOW: 14,
-    Ink.GRID: 7,
-    Ink.RULE: 8,
-    Ink.FAINT: 8,
-    Ink.DIM: 8,
-    Ink.TEXT: 0,
-    Ink.BRIGHT: 0,
-    Ink.LABEL: 0,
-    Ink.WAIT_GROUND: 15,
-    Ink.WAIT_LABEL: 0,
-    Ink.ACCENT: 4,
-    Ink.SELECTED: 0,
-    Ink.HIT: 5,
-    Ink.ALERT: 1,
-    Ink.ALERT_LOW: 1,
-    Ink.NEAR: 0,
-    Ink.SHALLOW: 8,
-    Ink.QUEUED: 8,
-    Ink.NEGATIVE: 4,
-    Ink.LINK: 8,
-    Ink.LINK_SELECTED: 0,
-    Ink.COUNTER: 6,
-    Ink.EXPOSED: 13,
-    Ink.COUNTER_LOW: 6,
-}
+_LIT_16 = 15, 8
+"""Ansi colours of bars, and of one that is lit, in the dark themes and in the light ones."""
 
 
-def _palette_of(name: str, dark: bool, bars: _Bars, inks: _Inks) -> Palette:
+def _palette_of(name: str, dark: bool, bars: _Bars, others: _Inks | None = None) -> Palette:
+    """The palette of the ``bars``, and of the inks of its theme but for ``others``."""
     rgb, xterm, ansi = np.zeros((256, 3), np.uint8), np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     entries = {bar(kind, shade): colour for kind, shades in bars.items() for shade, colour in enumerate(shades)}
-    entries.update({int(ink): colour for ink, colour in inks.items()})
-    for number, (text, code) in entries.items():
+    for ink, columns in _INKS.items():
+        text, code, ansi[ink] = columns[:3] if dark else columns[3:]
+        entries[ink] = text, code
+    for number, (text, code) in (entries | (others or {})).items():
         rgb[number] = [int(text[k : k + 2], 16) for k in (0, 2, 4)]
         xterm[number] = code
-    bars_16, inks_16, lit = (
-        (_DARK_BARS_16, _DARK_INKS_16, _DARK_LIT_16) if dark else (_LIGHT_BARS_16, _LIGHT_INKS_16, _LIGHT_LIT_16)
-    )
-    for kind, code in bars_16.items():
-        ansi[bar(kind, PLAIN)] = ansi[bar(kind, ZEBRA)] = code
-        ansi[bar(kind, LIT)] = 7 if kind == OpClass.WAIT and dark else lit
-    for ink, code in inks_16.items():
-        ansi[ink] = code
+    for kind, codes in _BARS_16.items():
+        ansi[bar(kind, PLAIN)] = ansi[bar(kind, ZEBRA)] = codes[not dark]
+        ansi[bar(kind, LIT)] = 7 if kind == OpClass.WAIT and dark else _LIT_16[not dark]
     return Palette(name, dark, rgb, xterm, ansi)
 
 
-DARK = _palette_of("dark", True, _DARK_BARS, _DARK_INKS)
-LIGHT = _palette_of("light", False, _LIGHT_BARS, _LIGHT_INKS)
+DARK = _palette_of("dark", True, _DARK_BARS)
+LIGHT = _palette_of("light", False, _LIGHT_BARS)
 BLIND = _palette_of("colour-blind", True, _BLIND_BARS, _BLIND_INKS)
 BLIND_LIGHT = _palette_of("colour-blind-light", False, _BLIND_LIGHT_BARS, _BLIND_LIGHT_INKS)
 
