@@ -10,7 +10,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
-from npu_tui.jobs.alike import ALARM, OF_OTHERS, gains_of, lost_by_all, placed, step_time
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import expert_findings, explained_by_experts, padding_findings, swap_findings
 from npu_tui.jobs.finding import LEAST_SHARE, noted, priced
@@ -18,10 +17,19 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
-from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST, slow_in, stands_still
 from npu_tui.jobs.rings import in_less, late_roots, ring_findings, spread_findings
 from npu_tui.jobs.roles import role_findings
+from npu_tui.jobs.several import (
+    ALARM,
+    OF_OTHERS,
+    alone_in_stage,
+    gains_of,
+    lost_by_all,
+    pipeline_findings,
+    placed,
+    step_time,
+)
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, sentences, severity_of
 from npu_tui.trace.message import Message, message

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from test_job_path import written
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.jobs.alike import lost_by_all
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankCalls, RankFinding, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.part_tables import JOB_OWNERS
 from npu_tui.jobs.path import JobOwner, JobPath, job_path
+from npu_tui.jobs.several import lost_by_all
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_document import job_finding
 from npu_tui.output.job_report import job_report, verdict
