@@ -19,16 +19,7 @@ from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
-from npu_tui.trace.scheduling import (
-    IDLE,
-    NOBODY,
-    SLEEPS,
-    WAITS,
-    WAKING,
-    OwnedSpans,
-    Scheduling,
-    State,
-)
+from npu_tui.trace.scheduling import IDLE, NOBODY, SLEEPS, WAITS, WAKING, OwnedSpans, Scheduling, State
 
 PARTS = (*State.__members__, "interrupt")
 INTERRUPT = len(State)

@@ -13,12 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices, Window
-from npu_tui.analysis.launches import (
-    Dispatch,
-    LaunchPairs,
-    busy_pairs,
-    dequeue_slices,
-)
+from npu_tui.analysis.launches import Dispatch, LaunchPairs, busy_pairs, dequeue_slices
 from npu_tui.analysis.limits import GRID_NS, HALF, HARDLY_ANY, ROUNDING_NS
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice

@@ -8,15 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
-from npu_tui.analysis.communication import (
-    AS_LATE,
-    TOGETHER_NS,
-    UNKNOWN,
-    fill_of,
-    lateness,
-    peers_seen,
-    unknown_waits,
-)
+from npu_tui.analysis.communication import AS_LATE, TOGETHER_NS, UNKNOWN, fill_of, lateness, peers_seen, unknown_waits
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches import launched_at
 from npu_tui.analysis.limits import EVEN, HALF, NEARLY_ALL, SOME

@@ -203,11 +203,7 @@ def sized_before(trace: Trace, calls: I64) -> I64:
 
 
 def host_points(
-    trace: Trace,
-    steps: I64,
-    launch_time: I64,
-    launch_lane: I64,
-    woken: tuple[I64, I64] = (_NONE, _NONE),
+    trace: Trace, steps: I64, launch_time: I64, launch_lane: I64, woken: tuple[I64, I64] = (_NONE, _NONE)
 ) -> HostPoints:
     """The points of the host: ends of Enqueue, starts of Dequeue, waits, steps, and launches made without a queue.
 

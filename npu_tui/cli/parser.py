@@ -199,24 +199,14 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(
-        self,
-        prog: str,
-        description: str,
-        epilog: str | None = None,
-        usage: str | None = None,
-        commands: bool = False,
+        self, prog: str, description: str, epilog: str | None = None, usage: str | None = None, commands: bool = False
     ) -> None:
         # What argparse says itself it asks gettext for, by its English text.
         english, spoken = texts_of(ENGLISH), texts_of(language())
         said = {text: spoken[key] for key, text in english.items() if key.startswith("argparse.")}
         argparse._ = lambda text: said.get(text, text)  # type: ignore[attr-defined]
         super().__init__(
-            prog=prog,
-            description=description,
-            epilog=epilog,
-            usage=usage,
-            formatter_class=_Help,
-            allow_abbrev=False,
+            prog=prog, description=description, epilog=epilog, usage=usage, formatter_class=_Help, allow_abbrev=False
         )
         self._commands = commands
         self.add_argument("--lang", choices=(AUTO, *LANGUAGES), help=say("cli.lang"))

@@ -179,11 +179,7 @@ class MeasuredSide:
     """
 
     def __init__(
-        self,
-        profile: Profile,
-        steps: Sequence[int] | None = None,
-        outliers: bool = False,
-        shared: Works | None = None,
+        self, profile: Profile, steps: Sequence[int] | None = None, outliers: bool = False, shared: Works | None = None
     ) -> None:
         self.profile = profile
         self.trace = profile.trace

@@ -325,11 +325,7 @@ class OpenProfiles:
     """The profiles that are open, the last used at the end, and the labels of their names."""
 
     def __init__(
-        self,
-        roots: Sequence[Path],
-        thresholds: Thresholds | None = None,
-        threads: int = 1,
-        may_record: bool = False,
+        self, roots: Sequence[Path], thresholds: Thresholds | None = None, threads: int = 1, may_record: bool = False
     ) -> None:
         """With ``may_record`` jobs that watch folders in ``roots`` are recorded, and raw profiles there analysed."""
         self.roots = Roots(roots)

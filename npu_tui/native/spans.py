@@ -219,14 +219,7 @@ class StackParts(Struct, frozen=True):
 
 
 def innermost(
-    threads: Sequence[Stretches],
-    start: I64,
-    end: I64,
-    name: I32,
-    stack: I32,
-    clear: U8,
-    chains: I32,
-    stack_node: I32,
+    threads: Sequence[Stretches], start: I64, end: I64, name: I32, stack: I32, clear: U8, chains: I32, stack_node: I32
 ) -> StackParts:
     """The parts of all stretches of ``threads``; ``start``, ``end`` (ns) and ``name`` are those of all slices.
 
@@ -272,14 +265,7 @@ def _thread_parts(found: list[I64], tree: I32) -> StackParts:
 
 
 def slow_innermost(
-    threads: Sequence[Stretches],
-    start: I64,
-    end: I64,
-    name: I32,
-    stack: I32,
-    clear: U8,
-    chains: I32,
-    stack_node: I32,
+    threads: Sequence[Stretches], start: I64, end: I64, name: I32, stack: I32, clear: U8, chains: I32, stack_node: I32
 ) -> StackParts:
     """``innermost`` without the library."""
     tree: list[tuple[int, int]] = [(-1, -1), *map(tuple, chains.tolist())]

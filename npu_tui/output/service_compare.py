@@ -8,15 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui import __version__
-from npu_tui.compare.services import (
-    LATENCIES,
-    LATENCY_PARTS,
-    LOAD,
-    LoadRow,
-    forward_change,
-    load_of,
-    unlike_in,
-)
+from npu_tui.compare.services import LATENCIES, LATENCY_PARTS, LOAD, LoadRow, forward_change, load_of, unlike_in
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table, comparison_document, rendered
 from npu_tui.output.envelope import ComparedSides, PathSource, Root
 from npu_tui.profile.profile import Profile

@@ -97,10 +97,7 @@ def experts(profile: Profile) -> TableSheet:
         return [Span(each.start, each.end, words=words) for each in longest]
 
     sheet = attribute_rows(
-        rows,
-        "layer tokens work backward dispatch combine fused",
-        _OWN,
-        passes=lambda row: len(row.passes),
+        rows, "layer tokens work backward dispatch combine fused", _OWN, passes=lambda row: len(row.passes)
     )
     return replace(sheet, place=place, lengths=lambda row: np.array([each.work for each in rows[row].passes], np.int64))
 

@@ -54,10 +54,7 @@ def memory(profile: Profile) -> TableSheet:
 
 
 MEMORY = table(
-    "memory",
-    memory,
-    sql="rank component amount start start_ns value",
-    own=columns("whole", "bytes", "memory", "value"),
+    "memory", memory, sql="rank component amount start start_ns value", own=columns("whole", "bytes", "memory", "value")
 )
 
 

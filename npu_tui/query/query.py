@@ -231,11 +231,7 @@ _LONGEST = 300
 
 
 def query(
-    tables: ProfileTables,
-    sql: str,
-    limit: int | None = None,
-    seconds: float | None = None,
-    stopped: Event = NEVER,
+    tables: ProfileTables, sql: str, limit: int | None = None, seconds: float | None = None, stopped: Event = NEVER
 ) -> pl.DataFrame:
     """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
 

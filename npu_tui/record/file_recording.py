@@ -8,16 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from npu_tui.record import (
-    POLL,
-    Deadline,
-    Progress,
-    RecordClock,
-    RecordError,
-    RecordRequest,
-    surely,
-    unreadable,
-)
+from npu_tui.record import POLL, Deadline, Progress, RecordClock, RecordError, RecordRequest, surely, unreadable
 from npu_tui.record.outputs import ENDED, Followed, Output, State, StepMarks, last_size, outputs_below
 from npu_tui.record.switch import NAME, Switch, TorchJob, foreign, has_ended
 from npu_tui.trace.message import Message, message

@@ -114,8 +114,7 @@ SUBJECT = Subject(
     without={
         "report": Without(("range", "step", "eager", "unprofiled"), "cli.report_of_snapshot"),
         "compare": Without(
-            ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager"),
-            "compare.memory.options",
+            ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager"), "compare.memory.options"
         ),
         "check": Without(("against", "baseline", "write_baseline", "range", "step"), "gate.memory.alone"),
     },

@@ -42,10 +42,7 @@ class Rows(Struct, eq=False):
 
 
 def make_rows(
-    offset: npt.NDArray[np.int64],
-    item: npt.NDArray[np.int32],
-    start: npt.NDArray[np.int64],
-    end: npt.NDArray[np.int64],
+    offset: npt.NDArray[np.int64], item: npt.NDArray[np.int32], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> Rows:
     """Rows over positions that are already in row order."""
     busy = np.zeros(len(item) + 1, np.int64)
