@@ -45,15 +45,20 @@ gc.set_threshold(200_000, 50, 100)  # looking for garbage as often as usual is a
 from forks import pytest_addoption, pytest_runtestloop  # noqa: F401 - hooks
 from reference import Reference, read  # its folder is no package
 
+# Why an example fails is explained by tracing every line of all of them.
+phases = tuple(phase for phase in Phase if phase is not Phase.explain)
 settings.register_profile(
     "npu-tui",
+    phases=phases,
     max_examples=12,
     derandomize=True,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("long", settings.get_profile("npu-tui"), max_examples=1_000, derandomize=False)
+settings.register_profile(
+    "long", settings.get_profile("npu-tui"), phases=tuple(Phase), max_examples=1_000, derandomize=False
+)
 # Enough to know that a test fails, as tests/mutate.py asks for: a mutant is tried once, with more examples.
 phases = (Phase.explicit, Phase.generate)
 settings.register_profile("first-failure", settings.get_profile("npu-tui"), max_examples=20, phases=phases)

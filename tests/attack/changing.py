@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,15 @@ def _opened(event: str, given: tuple[Any, ...]) -> None:
             change()
 
 
-sys.addaudithook(_opened)
+@cache
+def _watch() -> None:
+    """Hear of all that is opened from now on: the interpreter never forgets whom it tells."""
+    sys.addaudithook(_opened)
 
 
 def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
     """How many changes were withstood, and what went wrong, a line each."""
+    _watch()
     make, limit = GATES[kind]
     withstood, failed = 0, list[str]()
     with tempfile.TemporaryDirectory() as name:

@@ -122,7 +122,8 @@ def test_of_a_cluster_analysis(tmp_path_factory, cells, first):
 
 @given(st.sampled_from(WIDE), st.sampled_from(["Start Time(us)", "Duration(us)", "Step Id", "Input Shapes", "Task ID"]))
 def test_of_a_table(tmp_path_factory, value, column):
-    folder = tmp_path_factory.mktemp("table")
+    folder = tmp_path_factory.mktemp("table") / "profile"  # what lies beside it is looked at
+    folder.mkdir()
     header = (
         "Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes,Task ID,Wait Time(us)"
     )

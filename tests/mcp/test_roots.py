@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,16 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
                 seen.append(place)
 
 
-sys.addaudithook(_hook)
+@cache
+def _watch() -> None:
+    """Hear of all that is opened from now on: the interpreter never forgets whom it tells."""
+    sys.addaudithook(_hook)
 
 
 @contextmanager
 def watched(area: Path) -> Iterator[list[str]]:
     """The real paths of what is opened or listed in ``area`` meanwhile."""
+    _watch()
     seen: list[str] = []
     _watched.append((f"{area.resolve()}/", seen))
     try:
