@@ -147,7 +147,7 @@ def slower_since(found: ServiceTimeline, mine: I64) -> Slower | None:
         rest, cut, factor, cost = min(tried, key=lambda one: one[0])
         width = max((high - low) // 16, 2)
         low, high = cut - width, cut + width
-    grown, smooth = _growth(work, time, start, of), _away(work, time)
+    grown, smooth = _growth(work, time, start, of), away_from(work, time)
     if grown[0] < ALMOST_ALL * rest:
         return Slower(int(start[0]), grown[1], grown[2], int(start[-1]), grown[0] / len(time), smooth)
     if factor < 1 and 2 * cut < len(time):  # the longer part shows the cost better
@@ -155,7 +155,7 @@ def slower_since(found: ServiceTimeline, mine: I64) -> Slower | None:
     return Slower(int(start[cut]), factor, cost, 0, rest / len(time), smooth)
 
 
-def _away(work: F64, time: I64) -> float:
+def away_from(work: F64, time: I64) -> float:
     """How far ``time`` is from the cost that fits it best, on average and relative to it."""
     return float(np.abs(time / np.maximum(fitted(work, time).of(work), 1) - 1).mean())
 
@@ -190,7 +190,7 @@ def jump_in(found: ServiceTimeline, mine: I64) -> Jump | None:
     sizes = np.unique(size)
     if len(mine) < 2 * FEWEST or len(sizes) < MORE_THAN_ONE:
         return None
-    best = Jump(0, 1.0, HALF * _away(work, time))
+    best = Jump(0, 1.0, HALF * away_from(work, time))
     some = np.unique(sizes[np.linspace(0, len(sizes) - 2, 4 * _CUTS).astype(np.int64)])
     for cut in some.tolist():
         best = min(best, _jump_at(cut, size, work, time), key=lambda one: one.away)
@@ -303,7 +303,7 @@ def floor_in(found: ServiceTimeline, mine: I64) -> Floor | None:
         longer = ~alone & (cost.of(work) > least)
     own = cost.of(work)
     away = float(np.abs(time / np.maximum(own, least) - 1).mean())
-    if away > HALF * _away(work, time) or (own[alone] < least).mean() < NEARLY_ALL:
+    if away > HALF * away_from(work, time) or (own[alone] < least).mean() < NEARLY_ALL:
         return None
     return Floor(least, cost, float(1 - own[alone].mean() / least), away)
 
@@ -411,7 +411,7 @@ def _together(work: F64, which: I64, lead: I64, time: I64) -> tuple[Cost, I64, f
         heaviest[which[order]] = order
         cost = fitted(work[heaviest], np.maximum(time, 1)[heaviest])
         weight = cost.of(work)
-    return cost, heaviest, _away(work[heaviest], np.maximum(time, 1)[heaviest])
+    return cost, heaviest, away_from(work[heaviest], np.maximum(time, 1)[heaviest])
 
 
 _MOST_REQUESTS, _MOST_STEPS = 1_500, 4_000

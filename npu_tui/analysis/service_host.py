@@ -120,7 +120,7 @@ def freed(found: ServiceTimeline, time: I64) -> ServiceTimeline:
 
 _TAKEN = (
     "cost", "schedule", "gap", "dispatch", "prepare", "after", "draft", "late", "beyond", "filled", "least", "stalls",
-    "stuck", "grows",
+    "stuck", "grows", "padded",
 )  # fmt: skip
 
 

@@ -54,7 +54,8 @@ class EngineModel(Struct, frozen=True):
     prompt, what comes ``after`` it for each token given before. Without any request under way it waits with
     ``patience`` for more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
     What ``grows`` takes so many ns from the second moment on, ever more of it from the first one on. Where
-    requests are ``seated`` the pull of one begins once it has a place.
+    requests are ``seated`` the pull of one begins once it has a place. In a ``padded`` batch all have the longest
+    context.
     """
 
     cost: Cost
@@ -88,6 +89,7 @@ class EngineModel(Struct, frozen=True):
     fill: int = MANY
     grows: tuple[tuple[int, int, float], ...] = ()
     seated: bool = False
+    padded: bool = False
 
 
 class ServiceModel(Struct, frozen=True):

@@ -289,6 +289,8 @@ def _steps(
             reach = row.context + cached + count
             context += reach
             product += reach * count
+        if engine.padded:
+            context = here * max(row.context + cached + count for row, count in chosen)
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )

@@ -58,6 +58,8 @@ def held_in(found: ServiceTimeline, under_way: Bools) -> I64:
         if len(mine) < FEWEST or not apart:
             continue
         held[mine, Cycle.forward] = _longer(work[mine], steps.forward[mine], step, sized=True)
+        free = mine[held[mine, Cycle.forward] == 0]
+        held[free, Cycle.forward] = _now_and_again(work[free], steps.forward[free], NOTABLE * step)
         alone = work[mine] * _HOST
         held[mine, Cycle.prepare] = _longer(alone, steps.cycle[mine, Cycle.prepare], step)
         for column in _HOSTED:
@@ -95,6 +97,46 @@ def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL, siz
         if ((found == 0) == usual).all():
             break
     return found
+
+
+def _now_and_again(work: F64, time: I64, least: float) -> I64:
+    """The excess of those of passes that take longer by the same time, now and again, whatever they compute; else 0.
+
+    Neither the moment nor the size of the batch says which: both kinds come in turn, and hardly any lies between them.
+    """
+    none, kind = np.zeros(len(time), np.int64), work[:, 1] > 0
+    for some in (kind, np.ones(len(time), np.bool_)):  # many are of passes with prompts alone
+        if some.sum() < 2 * FEWEST:
+            continue
+        at = np.flatnonzero(some)
+        longer = _upper(work[at], time[at], least)
+        if longer is None:
+            continue
+        share, turns = float(longer.mean()), int(np.count_nonzero(np.diff(longer)))
+        sizes = np.unique(np.stack([work[at, 2], kind[at]]), axis=1, return_inverse=True)[1].ravel()
+        both = np.minimum(np.bincount(sizes, longer), np.bincount(sizes, ~longer)).sum()
+        if turns < 2 * share * (1 - share) * len(at) * HALF or both < HALF * min(longer.sum(), (~longer).sum()):
+            continue
+        cost = fitted(work[at][~longer], time[at][~longer]).of(work[at])
+        none[at[longer]] = np.maximum(time[at] - cost, 0)[longer].astype(np.int64)
+        break
+    return none
+
+
+def _upper(work: F64, time: I64, least: float) -> Bools | None:
+    """Which of passes take longer than the others for the same work, by at least so much; None where none stand out."""
+    rest = time - fitted(work, time).of(work)
+    longer = rest > (np.quantile(rest, LITTLE) + np.quantile(rest, 1 - LITTLE)) / 2
+    for _ in range(4 * _ROUNDS):
+        if min(longer.sum(), (~longer).sum()) < FEWEST:
+            return None
+        rest = time - fitted(work[~longer], time[~longer]).of(work)
+        excess = float(np.median(rest[longer]))
+        if ((rest > excess / 2) == longer).all():
+            break
+        longer = rest > excess / 2
+    between = (rest > excess / 4) & (rest < 3 * excess / 4)
+    return longer if excess >= least and between.mean() <= LITTLE else None
 
 
 def _of_size(work: F64, ratio: F64) -> F64:

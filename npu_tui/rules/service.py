@@ -17,7 +17,7 @@ from npu_tui.analysis.limits import (
     NOTABLE,
     AnyThreshold,
 )
-from npu_tui.analysis.service_blocks import MANY
+from npu_tui.analysis.service_blocks import MANY, contexts
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_stalls import pieces_of
@@ -363,7 +363,9 @@ def _filled(facts: ServiceFacts) -> Cause | None:
 def _floored(facts: ServiceFacts) -> Cause | None:
     """No pass takes less than some time, though what it computes costs far less: launching, or reading weights."""
     floor, steps = facts.floor, facts.found.steps
-    if floor is None or not facts.gains(_unfloored):
+    if floor is None:
+        return _padded(facts)
+    if not facts.gains(_unfloored):
         return None
     alone = steps.work == Work.decode
     words = {
@@ -379,6 +381,27 @@ def _floored(facts: ServiceFacts) -> Cause | None:
     assert then is not None
     hint = message("finding.service.model_floor_if", changes=facts.changes(then))
     return replace(draft, hint=hint, likely=True)
+
+
+def _padded(facts: ServiceFacts) -> Cause | None:
+    """One long context makes a pass as long as if all its requests had it."""
+    padded, steps = facts.padded, facts.found.steps
+    if padded is None or not facts.gains(_unpadded):
+        return None
+    context = contexts(facts.found)[~facts.found.pair_prompt]
+    words = {
+        "share": padded.over, "usual": round(float(np.median(context))) if len(context) else None,
+        "longest": round(float(context.max(initial=0))), "many": int(steps.size.max()),
+    }  # fmt: skip
+    return draft_of(
+        padded.over, "model_padded", "model_padded_detail", words,
+        (facts.cost(TPOT.forward) * padded.over).astype(np.int64),
+        np.where(steps.work == Work.decode, steps.forward, 0), _unpadded, "service_padded",
+    )  # fmt: skip
+
+
+def _unpadded(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, padded=False)
 
 
 def _unfloored(model: ServiceModel) -> ServiceModel:
@@ -454,7 +477,7 @@ SERVICE_RULES = (
     _rule(
         "SERVICE.STALL", "request_wait_latency", lambda facts: stops(facts) or stall(facts), SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
-                "service_stall_timer", "service_stall_quota", "service_store"),
+                "service_stall_timer", "service_stall_quota", "service_store", "service_stall_passes"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
@@ -484,7 +507,8 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
-        advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled", "service_eager"),
+        advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled", "service_eager",
+                "service_padded"),
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,
           advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted")),

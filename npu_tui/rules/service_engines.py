@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE, UNSEEN, Threshold
+from npu_tui.analysis.limits import ENOUGH, FAR_LONGER, HALF, NEARLY_ALL, NOTABLE, UNSEEN, Threshold
 from npu_tui.analysis.service_cost import FEWEST, fitted, in_lockstep, line_of, work_of
 from npu_tui.analysis.service_host import Named, named_in
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
@@ -299,6 +299,7 @@ def stall(facts: ServiceFacts) -> Cause | None:
     again = facts.found.pair_admitted & np.isin(facts.found.pair_step, stalls.step[~within])
     again[facts.found.entries] = False
     words |= {"again": int(again.sum())}
+    words |= {"usual": float(np.median(stalls.lasting))}
     draft = draft_of(
         max(*of_first, *of_tokens), kind, f"{explained}_detail", words, first + tokens, facts.found.held.sum(axis=1),
         _unstalled, f"service_{advised}",
@@ -377,8 +378,36 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls, named: list[Named]) -> tuple[s
     # Graphs are captured and kernels compiled in the forward pass: a stall before it belongs to a request.
     if most(stalls.part == Cycle.prepare):
         return "stall_inputs", sentences(*inside)
-    sizes = most(stalls.part == Cycle.forward) and _are_new_sizes(facts, stalls.step[stalls.part == Cycle.forward])
-    return "stall_sizes" if sizes else "stall", sentences(*inside)
+    stuck = stalls.step[stalls.part == Cycle.forward]
+    if most(stalls.part == Cycle.forward) and _are_new_sizes(facts, stuck):
+        return "stall_sizes", sentences(*inside)
+    usual = float(np.median(steps.cycle[steps.size > 0].sum(axis=1))) if len(stuck) else 0.0
+    if len(stuck) >= FEWEST and most(stalls.part == Cycle.forward) and np.median(stalls.lasting) <= FAR_LONGER * usual:
+        return "stall_passes", sentences(*inside, _other_shapes(facts, stuck))
+    return "stall", sentences(*inside)
+
+
+def _other_shapes(facts: ServiceFacts, stuck: I64) -> Said:
+    """What is said of ``stuck`` steps whose prompts have another size than those of the steps just before; else empty.
+
+    So it is where few shapes at a time are compiled, or kept.
+    """
+    steps, best = facts.found.steps, (0.0, 0, 0)
+    for prompts, few in product(_ROUNDED_TO[1], range(1, ENOUGH)):
+        agree = list[tuple[int, int, int]]()
+        for number in range(len(facts.found.engines)):
+            mine = np.flatnonzero((steps.engine == number) & (steps.prompts > 0))
+            size, here = -(-steps.prompts[mine] // prompts), np.isin(mine, stuck)
+            other = np.ones(len(mine), np.bool_)
+            for back in range(1, few + 1):
+                other[back:] &= size[back:] != size[:-back]
+            agree.append((int((other & here).sum()), int(other.sum()), int(here.sum())))
+        both, others, all_stuck = (sum(column) for column in zip(*agree, strict=True))
+        if both >= NEARLY_ALL * len(stuck):
+            best = max(best, (min(both / max(others, 1), both / max(all_stuck, 1)), prompts, few))
+    if best[0] < NEARLY_ALL:
+        return ""
+    return message("finding.service.stall_shapes", share=best[0], tokens=best[1], few=best[2])
 
 
 def _are_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
@@ -393,7 +422,8 @@ def _are_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
         size = np.where(steps.prompts > 0, -1 - -(-steps.prompts // prompts), -(-steps.size // decodes))
         first = np.zeros(len(steps), bool)
         first[np.unique(np.stack([steps.engine, size]), axis=1, return_index=True)[1]] = True
-        if first[stuck].mean() >= NEARLY_ALL and 2 * first.sum() <= len(first):
+        alike = np.isin(steps.prompts > 0, steps.prompts[stuck] > 0)  # sizes that hardly ever come again tell nothing
+        if first[stuck].mean() >= NEARLY_ALL and 2 * first[alike].sum() <= alike.sum():
             return True
     return False
 

@@ -27,7 +27,7 @@ from npu_tui.analysis.service_cost import (
     sampling_of,
     slower_since,
 )
-from npu_tui.analysis.service_growth import Grown, grown_of, over_all
+from npu_tui.analysis.service_growth import Grown, Padded, grown_of, over_all, padded_in
 from npu_tui.analysis.service_host import Stops, freed, stops_of, taken_out
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
@@ -188,6 +188,11 @@ class ServiceFacts:
         """The least time of forward passes, where neither a moment nor the size of batches explains their times."""
         return None if self.slower or self.jump or self.filled else floor_in(self.found, self.telling)
 
+    @once
+    def padded(self) -> Padded | None:
+        """What passes cost where each request has the longest context, where nothing else tells their times."""
+        return None if self.slower or self.jump or self.filled or self.floor else padded_in(self.found, self.telling)
+
     @property
     def telling(self) -> I64:
         """The steps that show what passes cost: in lockstep only those for which the others wait."""
@@ -290,6 +295,13 @@ class ServiceFacts:
         jump = None if self.slower else self.jump
         found = freed(self.found, over_all(self.found, self.grown)) if self.grown else self.found
         model = model_of(found, self.slower, self.holds, jump, self.filled, self.sampling, self.floor)
+        if model is not None and self.padded is not None:
+            cost = {True: self.padded.cost}
+            engines = (
+                replace(one, cost=cost.get(serves, one.cost), padded=bool(serves))
+                for one, serves in zip(model.engines, self.found.serves.tolist(), strict=True)
+            )
+            model = replace(model, engines=tuple(engines))
         return model and with_engines(model, grows=tuple((one.since, one.until, one.more) for one in self.grown))
 
     @once

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from served import figure, served
-from service import MS, US, Service
+from service import MS, US, Service, Tenant
 from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
@@ -82,3 +82,32 @@ def test_pulls_that_wait_for_a_place_are_told_with_the_side_that_is_short(tmp_pa
     assert after
     for name, share in (("ttft", 50), ("tpot", 50)):
         assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
+
+
+def test_passes_that_are_compiled_anew_are_told_by_the_shapes_of_their_prompts(tmp_path: Path) -> None:
+    usual = replace(_SERVICE, requests=200, gap=90 * MS)
+    found = _told(replace(usual, compiles=22 * MS), tmp_path)
+    first = found.findings.findings[0]
+    assert "passes take 21." in words(first.title)
+    assert "rounded up to 128, than the 3 passes with prompts before them" in words(first.detail)
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    for name, share in (("ttft", 50), ("tpot", 50)):
+        assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
+
+
+def test_a_context_that_all_of_a_pass_are_padded_to_is_told(tmp_path: Path) -> None:
+    tenants = (Tenant(6, (100, 300)), Tenant(1, (1500, 3000)))
+    usual = replace(_SERVICE, requests=200, tenants=tenants, per_context=900 * US)
+    found = _told(replace(usual, padded=True), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("One long context makes a pass as long as if all of its requests had it")
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    for name, share in (("tpot", 50), ("tpot", 99)):
+        assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
+
+
+def test_passes_that_cost_what_each_request_has_are_not_padded(tmp_path: Path) -> None:
+    tenants = (Tenant(6, (100, 300)), Tenant(1, (1500, 3000)))
+    assert _told(replace(_SERVICE, tenants=tenants, per_context=900 * US), tmp_path).facts.padded is None
