@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, HALF, LITTLE, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, HALF, LITTLE, LONG_NS, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_timeline import Latencies, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
@@ -52,15 +52,19 @@ def room_of(found: ServiceTimeline) -> Room:
     if away > max(_EXACT, EVEN * known) and rise <= LITTLE * away and falls:
         away, (block, spare), total = rise, sizes, tuple(int(low[0]) if len(low) else known for low in least)
         lost = tuple(_falls(steps.opened[mine], low) for mine, low in zip(of_engine, least, strict=True))
-    reserved = _reserved(found, whole, away)
-    if reserved:
+    reserved, after = _reserved(found, whole, away), 0
+    late = None if reserved or lost else _held_after(found, whole, context, max(away, EVEN * known))
+    if late:
+        away, block, after, total = late
+        spare = 0
+    elif reserved:
         away, block, spare, total = reserved
     elif away > _EXACT or (known and any(count != known for count in total)):
         near = known and max((away, *(abs(count - known) for count in total))) <= EVEN * known
         block, spare, total = *((block, spare) if near else (_block(found), 0)), tuple(known for _ in engines)
     free = np.where(steps.free == UNKNOWN, MANY, steps.free)
     fewest = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
-    room = Room(block, spare, total, tuple(fewest), lost, reserved=reserved is not None)
+    room = Room(block, spare, total, tuple(fewest), lost, reserved=reserved is not None, after=after)
     kept = [(0, _margin(found, number, room)) for number in engines]
     if not reserved:
         kept = [_ahead(found, number, room, margin) for number, (_, margin) in enumerate(kept)]
@@ -85,6 +89,42 @@ def _reserved(found: ServiceTimeline, whole: Bools, away: float) -> tuple[float,
         tried.append((float(off.mean()), block, spare, middle))
     best = min(tried)
     return best if best[0] <= min(_EXACT, away) and best[2] > _MOST_SPARE else None
+
+
+def _held_after(
+    found: ServiceTimeline, whole: Bools, context: F64, away: float
+) -> tuple[float, int, int, tuple[int, ...]] | None:
+    """How long requests keep their blocks after their last step, where these and free ones are then as many in all.
+
+    How exactly, the tokens of a block, that time in ns, and how many blocks each engine has; None where it is not
+    nearer than ``away`` by half.
+    """
+    steps, lat, mine = found.steps, found.latencies, np.flatnonzero(whole)
+    ended = np.flatnonzero((lat.last >= 0) & found.serves[lat.engine])
+    if len(mine) < _FEWEST or len(ended) < _FEWEST or len(found.engines) > 1:
+        return None
+    ended = ended[np.argsort(steps.end[lat.last[ended]], kind="stable")]
+    moment, opened = steps.end[lat.last[ended]], steps.opened[mine]
+    last = np.zeros(len(lat.start))
+    np.maximum.at(last, found.pair_rid, context)
+    longest = _FAR * float(np.median(np.diff(moment))) * max(int(np.median(steps.size[mine])), 1)
+
+    def tried(block: int, after: float) -> tuple[float, int, int, tuple[int, ...]]:
+        gone = np.append(0, np.cumsum(-(-last[ended] // block)))
+        held = np.bincount(found.pair_step, -(-context // block), len(steps))[mine] + steps.free[mine]
+        still = np.searchsorted(moment, opened, "right"), np.searchsorted(moment, opened - after, "right")
+        total = held + gone[still[0]] - gone[still[1]]
+        usual = float(np.median(total))
+        return float(np.abs(total - usual).mean()), block, round(after), (round(usual),)
+
+    best = min(tried(block, after) for block in _SIZES for after in np.linspace(0, longest, 4 * _TRIED).tolist())
+    for width in (longest / (4 * _TRIED), longest / (4 * _TRIED) ** 2):
+        near = np.linspace(max(best[2] - width, 0), best[2] + width, _TRIED).tolist()
+        best = min(best, min(tried(best[1], after) for after in near))
+    return best if best[0] <= HALF * away and best[0] <= LITTLE * best[3][0] and best[2] > LONG_NS else None
+
+
+_FAR = 20  # requests that ended one after another, times those that run: so long blocks are looked for
 
 
 def _falls(moment: I64, low: I64) -> tuple[tuple[int, int], ...]:

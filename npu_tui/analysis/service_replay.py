@@ -216,6 +216,7 @@ def _steps(
     cost, room, cached = engine.cost, engine.room, model.cached
     block, spare, part, width = room.block, room.spare, engine.part, engine.width
     free, time = engine.blocks, 0.0
+    kept = deque[tuple[float, int]]()
     stalls, stuck, lost = deque(engine.stalls), deque(engine.stuck), deque(engine.lost)
     rank, counts = None if model.rank is None else model.rank.tolist(), model.counts.tolist()
     extra = None if model.extra is None else model.extra.tolist()
@@ -230,6 +231,8 @@ def _steps(
             time += stalls.popleft()[1]
         while lost and lost[0][0] <= time:
             free -= lost.popleft()[1]
+        while kept and kept[0][0] <= time:
+            free += kept.popleft()[1]
         if rank is not None and coming and coming[0][0] <= time:
             came = [coming.popleft()[1] for _ in range(sum(moment <= time for moment, _ in coming))]
             waiting = deque(sorted((*waiting, *came), key=lambda row: rank[row.request]))
@@ -278,8 +281,11 @@ def _steps(
             begun[row.request] = min(begun[row.request], time) if begun[row.request] > 0 else time
             chosen.append((row, count))
             budget -= count
-        if not chosen:  # what waits is larger than all that the engine has
-            break
+        if not chosen:  # what waits is larger than all that the engine has, unless ended requests still hold some
+            if not kept:
+                break
+            time = yield kept[0][0], 0.0
+            continue
         prompts, decoded, context, product, here = 0, 0, 0.0, 0.0, len(chosen)
         for row, count in chosen:
             if row.prompt and not (handed[row.request] and row.prompt == 1):
@@ -343,7 +349,7 @@ def _steps(
             pulled(end, 0.0)
         for row in over:
             running.remove(row)
-            free += row.blocks
+            kept.append((end + room.after, row.blocks))
         if asking:
             pulled(end, end)
     unserved = [row.request for row in (*(row for _, row in (*coming, *asking)), *waiting, *running)]

@@ -50,7 +50,7 @@ class Room(Struct, frozen=True):
     0 where it is unknown, ``margin`` stay free when a request is admitted, and for all that run those that ``ahead``
     tokens of their answers take. ``lost`` are the moments of each at which blocks turned out to be neither free nor of
     a request, and how many more. Where they are ``reserved`` a request has the spare ones for its answer, and takes no
-    other ones until these are used up.
+    other ones until these are used up. It keeps its blocks for ``after`` ns once it has ended.
     """
 
     block: int
@@ -60,6 +60,7 @@ class Room(Struct, frozen=True):
     lost: tuple[tuple[tuple[int, int], ...], ...] = ()
     ahead: tuple[int, ...] = ()
     reserved: bool = False
+    after: int = 0
 
     def blocks(self, tokens: Tokens) -> Tokens:
         """How many a request with a context of ``tokens`` holds."""

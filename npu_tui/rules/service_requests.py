@@ -456,7 +456,9 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
     filled = float(np.median(needed / (-(-needed // max(size, 1)) * max(size, 1))))
     if size >= FAR_LONGER * _USUAL_BLOCK and filled <= HALF:
         tried.append(("size", _small_blocks, {"block": size, "needed": round(float(np.median(needed)))}))
-    if (room := facts.found.room).reserved:
+    if (room := facts.found.room).after:
+        tried.append(("held", _given_back, {"after": room.after}))
+    if room.reserved:
         tried.append(("reserved", _as_needed, long_words | {"reserved": room.spare * room.block, "spare": room.spare}))
     if 0 < len(long) <= len(rids) // 4:
         tried.append(("answers", partial(_answering, long, usual), long_words))
@@ -515,6 +517,12 @@ def _small_blocks(model: ServiceModel) -> ServiceModel:
         times = max(one.room.block // _USUAL_BLOCK, 1)
         room = replace(one.room, block=one.room.block // times, total=tuple(of * times for of in one.room.total))
         engines.append(replace(one, blocks=one.blocks * times if one.blocks < MANY else MANY, room=room))
+    return replace(model, engines=tuple(engines))
+
+
+def _given_back(model: ServiceModel) -> ServiceModel:
+    """``model`` in which requests give their blocks back when they end."""
+    engines = (replace(one, room=replace(one.room, after=0)) for one in model.engines)
     return replace(model, engines=tuple(engines))
 
 

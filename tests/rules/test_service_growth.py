@@ -111,3 +111,14 @@ def test_a_context_that_all_of_a_pass_are_padded_to_is_told(tmp_path: Path) -> N
 def test_passes_that_cost_what_each_request_has_are_not_padded(tmp_path: Path) -> None:
     tenants = (Tenant(6, (100, 300)), Tenant(1, (1500, 3000)))
     assert _told(replace(_SERVICE, tenants=tenants, per_context=900 * US), tmp_path).facts.padded is None
+
+
+def test_blocks_that_ended_requests_keep_are_told_with_for_how_long(tmp_path: Path) -> None:
+    usual = replace(_SERVICE, requests=200, blocks=130)
+    found = _told(replace(usual, held=900 * MS), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("Blocks stay taken for about 9")
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    for name, share in (("ttft", 50), ("tpot", 50)):
+        assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
