@@ -9,18 +9,99 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict, replace
 
-from npu_tui.analysis.limits import HALF, LITTLE, SOME, UNSEEN
+from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, LITTLE, SOME, UNSEEN
 from npu_tui.analysis.service_model import ServiceModel, evenly
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
-from npu_tui.trace.service import UNKNOWN, plus
+from npu_tui.trace.service import UNKNOWN, WHOLE_MS, plus
 
 _SURE = UNSEEN**2  # how likely so many alike at a time are by chance, at the most
 _MOST = 3_000  # requests of which all pairs are looked at
 
 
 def repeats(facts: ServiceFacts) -> Cause | None:
+    """Requests come again: once their client has given up on them, or while they are still served."""
+    return _given_up(facts) or _beside(facts)
+
+
+def _given_up(facts: ServiceFacts) -> Cause | None:
+    """Requests end after the same time, and soon one with as many tokens comes: clients give up and try again."""
+    lat, found = facts.latencies, facts.found
+    rids = np.flatnonzero((lat.start != UNKNOWN) & (lat.whole != UNKNOWN) & (facts.asked > 0))
+    rids = rids[np.argsort(lat.start[rids], kind="stable")]
+    lasting = np.sort(lat.whole[rids])
+    together = np.searchsorted(lasting, lasting + 2 * WHOLE_MS, "right") - np.arange(len(lasting))
+    if len(rids) < SOME or (most := int(together.max(initial=0))) < max(SOME, LITTLE * len(rids)):
+        return None
+    after = int(lasting[int(together.argmax())])
+    near = np.count_nonzero(np.abs(lasting - after) <= after * A_PART) - most  # as many are between others by chance
+    if most < FAR_LONGER * max(near * 2 * WHOLE_MS / max(2 * A_PART * after, 1), 1.0):
+        return None
+    start, asked, gone = lat.start[rids], facts.asked[rids], (lat.whole[rids] - after).clip(-1) <= 2 * WHOLE_MS
+    gone &= lat.whole[rids] >= after
+    ended = start + lat.whole[rids]
+
+    def following(within: int) -> I64:
+        """Which request comes as the next try of each one that was given up (n,), ``within`` ns; else -1."""
+        again, taken = np.full(len(rids), -1), np.zeros(len(rids), np.bool_)
+        for at in np.flatnonzero(gone).tolist():
+            low, high = np.searchsorted(start, (ended[at], ended[at] + within))
+            same = low + np.flatnonzero((asked[low:high] == asked[at]) & ~taken[low:high])
+            again[at] = same[0] if len(same) else -1
+            taken[same[:1]] = True
+        return again
+
+    again = following(after)
+    if not (again >= 0).any():
+        return None
+    pause = float(np.median((start[again] - ended)[again >= 0]))
+    again = following(within := round(FAR_LONGER * max(pause, WHOLE_MS)))
+    taken = np.isin(np.arange(len(rids)), again)
+    alike = np.unique(asked, return_inverse=True, return_counts=True)
+    expected = float(alike[2][alike[1].ravel()[gone]].sum()) * within / max(int(start[-1] - start[0]), 1)
+    count = int(taken.sum())
+    if count < max(SOME, LITTLE * len(rids), HALF * most) or count < FAR_LONGER * expected:
+        return None
+    first, last = np.arange(len(rids)), np.arange(len(rids))
+    for at in np.flatnonzero(again >= 0).tolist():  # by start: who comes again is later
+        first[again[at]] = first[at]
+    last[first] = np.arange(len(rids))
+    kept, ends = rids[~taken], rids[last[~taken]]
+    cost = np.zeros(len(lat.start), np.int64)
+    cost[rids[taken]] = lat.whole[rids[taken]]
+    blame = np.bincount(found.pair_step, cost[found.pair_rid] > 0, len(found.steps)).astype(np.int64)
+    words = {"count": count, "all": len(rids), "after": after, "pause": pause, "gone": most}
+    draft = draft_of(
+        count / len(rids), "retries", "retries_detail", words, cost, blame,
+        partial(_patient, kept, ends, rids[taken], rids[first[taken]]), "service_retries",
+    )  # fmt: skip
+    return replace(draft, feeds=True)
+
+
+def _patient(kept: I64, ends: I64, later: I64, firsts: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` in which each of ``kept`` gets the answer that the last try of it (``ends``) got, and no other comes.
+
+    Where it was never taken in itself, the first of those ``later`` tries that was stands for it, at its own start.
+    """
+    place = {rid: at for at, rid in enumerate(model.rids.tolist())}
+    stands = {rid: rid for rid in kept.tolist() if rid in place}
+    for rid, first in zip(later.tolist(), firsts.tolist(), strict=True):
+        if rid in place:
+            stands.setdefault(first, rid)
+    start, turns, answer = model.start.copy(), model.turns.copy(), model.answer.copy()
+    starts = dict(zip(model.rids.tolist(), model.start.tolist(), strict=True))
+    for first, end in zip(kept.tolist(), ends.tolist(), strict=True):
+        if first in stands and end in place:
+            at = place[stands[first]]
+            turns[at], answer[at] = model.turns[place[end]], model.answer[place[end]]
+            start[at] = starts.get(first, start[at])
+    stay = np.isin(model.rids, list(stands.values()))
+    whole = replace(model, start=start, turns=turns, answer=answer, counts=np.ones_like(model.counts))
+    return without(model.rids[~stay], whole)
+
+
+def _beside(facts: ServiceFacts) -> Cause | None:
     """Requests come again while the first of them is still served, as clients send them that have waited too long.
 
     They have as many tokens as one that is under way, which few would have by chance.

@@ -122,3 +122,19 @@ def test_blocks_that_ended_requests_keep_are_told_with_for_how_long(tmp_path: Pa
     assert after
     for name, share in (("ttft", 50), ("tpot", 50)):
         assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
+
+
+@pytest.mark.parametrize("limit", [3000 * MS, 0])
+def test_clients_that_give_up_and_try_again_are_told_with_how_long_they_wait(limit: int, tmp_path: Path) -> None:
+    """The replay has the figures of a service whose clients wait for their first request."""
+    usual = replace(_SERVICE, requests=200, max_seqs=11)
+    found = _told(replace(usual, gives_up=limit), tmp_path)
+    first = found.findings.findings[0]
+    if not limit:
+        assert first.id != "SERVICE.REPEATS"
+        return
+    assert words(first.title).startswith("Clients give up after 3.000 s and send the request again: ")
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    assert after["tpot_p50"] == pytest.approx(figure(usual, "tpot", 50), rel=0.1)
+    assert after["ttft_p50"] == pytest.approx(figure(usual, "ttft", 50), rel=0.2)
