@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import A_PART, LITTLE, NAMED, NEARLY_ALL, Threshold
+from npu_tui.analysis.limits import A_PART, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
@@ -102,15 +102,19 @@ def _kind(name: str) -> str:
 
 
 def computing_is(facts: Facts) -> list[Message]:
-    """What computing is where nothing else is to be worked on: the kinds of kernels and the line with most of it."""
-    length = facts.length(facts.kernels)
+    """What computing is where nothing else is to be worked on: the kinds of kernels with most of it, and lines."""
+    length, (types, code) = facts.length(facts.kernels), facts.kernel_types
     total = int(length.sum())
-    shares = {name: time / total for name, time in facts.time_by_type.items() if time >= _NOTABLE * total > 0}
-    kinds = [message("finding.shared", name=_kind(name), share=share) for name, share in shares.items()]
-    where: Said = ""
-    for line, time in ranked(lines_by(facts, operation_of(facts.trace, facts.kernels), length), 1):
-        where = message("finding.verdict.computing_at", line=lines_of(line.file, (line.line,)), share=time / total)
-    return [message("finding.verdict.computing", kinds=kinds[:_MOST_KINDS], where=where)] if kinds else []
+    kinds: list[Message] = []
+    for name, time in list(facts.time_by_type.items())[:NAMED]:
+        if time < _NOTABLE * total:
+            continue
+        of_kind = code == types.index(name)
+        lines = lines_by(facts, operation_of(facts.trace, facts.kernels[of_kind]), length[of_kind]).most_common(1)
+        words = {"name": _kind(name), "share": time / total}
+        at = [lines_of(line.file, (line.line,)) for line, spent in lines if spent >= MAINLY * time]
+        kinds.append(message("finding.shared_at", line=at[0], **words) if at else message("finding.shared", **words))
+    return [message("finding.verdict.computing", kinds=kinds)] if kinds else []
 
 
 SHARE_CUBE = Threshold("share_cube", 0.6)

@@ -104,8 +104,8 @@ def test_a_chain_of_elementwise_kernels_leads_and_computing_is_named() -> None:
     assert "Called from model.py:58 in forward()" in words(lead.detail)
     healthy, computing = measured(replace(formula, chain=0)).findings.verdict
     assert HEALTHY in words(healthy)
-    assert words(computing).startswith("Computing is mostly MatMulV2 (")
-    assert "; top line train.py:151 (" in words(computing)
+    assert words(computing).startswith("Computing is mostly MatMulV2 (")  # of two lines
+    assert "ForeachAddList at train.py:151 (" in words(computing)
 
 
 def test_what_nothing_in_the_backward_pass_comes_from_has_no_gradient() -> None:
