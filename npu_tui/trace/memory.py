@@ -54,15 +54,21 @@ Measured: 206 for events of a trace of 4 GB, 270 to 460 for rows of 20 to 40 byt
 """
 
 
+_FEW_ROWS = 5_000  # a megabyte; to ask what is left takes as long as to read so many
+
+
 class RowRoom:
-    """The rows of a file for which there was memory when it was opened."""
+    """The rows of a file for which there is memory: asked once there are more than few."""
 
     def __init__(self) -> None:
-        self._left = min(free_memory(), free_addresses()) // A_ROW
+        self._left, self._asked = _FEW_ROWS, False
 
     def take(self, rows: int) -> None:
         """Take ``rows`` more in. Raises ``MemoryError`` where there is no room for them: before they are laid out."""
         self._left -= rows
+        if self._left < 0 and not self._asked:
+            self._left += min(free_memory(), free_addresses()) // A_ROW
+            self._asked = True
         if self._left < 0:
             raise MemoryError(os.strerror(errno.ENOMEM))
 
