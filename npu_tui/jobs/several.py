@@ -14,6 +14,7 @@ import numpy as np
 from npu_tui.analysis.limits import EVEN, HALF, LITTLE, MAINLY, NOTABLE, PLACES, SOME
 from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.meeting_stages import meeting_findings
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.passes import (
     PipelineRun,
@@ -37,7 +38,8 @@ _BATCHES = 2
 def pipeline_findings(job: Job) -> list[Finding]:
     """Everything about pipelines; without their passes what stages compute."""
     if job.pipelines.runs:
-        return [*_few_batches(job), *_slow_passes(job), *_slow_messages(job)]
+        meeting = meeting_findings(job)  # its passes are longer by these waits, not by their layers
+        return [*_few_batches(job), *meeting, *(() if meeting else _slow_passes(job)), *_slow_messages(job)]
     slow, held = job.slow_stage, Held.of_steps(job.length, job.steps)
     if slow is None:
         return []
