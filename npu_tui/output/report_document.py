@@ -51,6 +51,7 @@ from npu_tui.output.text import finding_lines
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.service_tables import service_about
 from npu_tui.profile.table import Record
 from npu_tui.rules.find import RULES
 from npu_tui.rules.ladder import is_work
@@ -183,8 +184,8 @@ def _about_report(report: Report) -> Iterator[str]:
     """What was read, the selection if there is one, and which version says so."""
     source, trace, selection = report.source, report.trace, report.selection
     if source.kind == "service":
-        counts = {"requests": report.request_count, "batches": sum(row.count for row in report.batch_kinds)}
-        yield f"{_source_kind(source)}: {say('service.about', **counts, engines=len(report.service_engines))}"
+        steps = [row.steps for row in report.service_engines]
+        yield f"{_source_kind(source)}: {service_about(report.request_count, sum(steps), len(steps))}"
         yield f"npu-tui {source.tool_version}"
         return
     size, lanes, slices = size_text(source.bytes), count_text(trace.lanes), count_text(trace.slices)

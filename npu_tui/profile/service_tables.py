@@ -28,6 +28,7 @@ from npu_tui.profile.table import (
     table,
 )
 from npu_tui.rules.service_verdict import JudgedService
+from npu_tui.strings import say
 from npu_tui.trace.service import MOMENTS, NUMBERED, TABLES, UNKNOWN, Service, columns_of, minus
 
 _TTFT = [f"ttft_{part.name}" for part in TTFT]
@@ -112,6 +113,15 @@ def latencies(judged: JudgedService, profile: Profile) -> TableSheet:
 def _largest_part(parts: Array, names: type[IntEnum], known: Array) -> Data:
     """The largest part of each row."""
     return coded([*names.__members__], np.where(known, parts.argmax(axis=1), -1))
+
+
+def service_about(requests: int, batches: int, engines: int) -> str:
+    """What there is of a service; before its engines are known, or where no table tells of them, its requests alone.
+
+    A batch is a step of an engine: its schedule, and its execution on each worker, are rows of ``batches``.
+    """
+    key = "service.about" if engines else "service.about.requests"
+    return say(key, requests=requests, batches=batches, engines=engines)
 
 
 def service_engines(judged: JudgedService, profile: Profile) -> TableSheet:

@@ -54,7 +54,7 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     not_checked: list[tuple[str, Message]] = []
     service, served = found.service, len(facts.ttft.rids)
     if served < FEWEST_REQUESTS:
-        why = message("service.no_requests", count=len(service.batches))
+        why = message("service.no_requests", count=len(found.steps))
         if len(service.requests):
             why = message("service.few_requests", count=served, fewest=FEWEST_REQUESTS)
         not_checked.append(("requests", why))

@@ -16,7 +16,7 @@ from npu_tui.trace.message import Message, Said
 
 if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
-    from npu_tui.rules.model import Kind
+    from npu_tui.rules.model import Kind, SubjectVerdict
     from npu_tui.trace.model import Trace
 
 Command = Literal["report", "compare", "check"]
@@ -57,11 +57,12 @@ class Without(NamedTuple):
 class Subject(Struct, frozen=True, kw_only=True):
     """What holds for everything of one kind. Texts are named by their keys. One ``of_several`` profiles has no trace.
 
-    ``about`` is the head of a screen: what there is of it, or None where the figures of a rank stand there. ``summary``
-    are its lines in the summary; what other settings of the profiler would add is said where ``is_profiled``. ``hint``
-    is what the bottom line names in place of starved launches: a word of the footer, and the command. ``tabs`` are tabs
-    of the panel, and their views, in whose place something else stands: a view of ``tui.tabs``, or a table by its name;
-    a tab with nothing is left out. ``no_kernels`` is what other tabs about kernels and launches say.
+    ``about`` is the head of a screen: what there is of it as far as its verdict is known, or None where the figures of
+    a rank stand there. ``summary`` are its lines in the summary; what other settings of the profiler would add is said
+    where ``is_profiled``. ``hint`` is what the bottom line names in place of starved launches: a word of the footer,
+    and the command. ``tabs`` are tabs of the panel, and their views, in whose place something else stands: a view of
+    ``tui.tabs``, or a table by its name; a tab with nothing is left out. ``no_kernels`` is what other tabs about
+    kernels and launches say.
 
     One that ``is_alone`` has no devices, though a profile of the NPU may lie beside it: without that a report says
     ``not_checked.<id>``, and in ``again.<id>`` what to collect. ``ways`` is what one may do with the next recording.
@@ -78,7 +79,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     id: str
     of_several: bool = False
-    about: Callable[[Trace], str | None] = lambda trace: None
+    about: Callable[[Trace, SubjectVerdict | None], str | None] = lambda trace, judged: None
     summary: Callable[[Profile], list[Fact]] = lambda profile: []
     is_profiled: bool = True
     is_alone: bool = False

@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from npu_tui.analysis.snapshot import pieces
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.model import SubjectVerdict
 from npu_tui.rules.snapshot import SNAPSHOT_RULES
 from npu_tui.strings import say
 from npu_tui.subjects.declaration import Fact, Measured, Subject, Without
@@ -25,7 +26,8 @@ def _snapshot(trace: Trace) -> MemorySnapshot:
     return trace.snapshot
 
 
-def _about(trace: Trace) -> str:
+def _about(trace: Trace, judged: SubjectVerdict | None) -> str:
+    del judged
     held = _snapshot(trace).devices
     events = sum(len(device.events) for device in held)
     return say("snapshot.about", events=events, devices=len({device.device for device in held}))

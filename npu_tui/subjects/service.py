@@ -6,24 +6,23 @@ and a trace of its requests and engines (``load.service_trace``). Its rules repl
 
 from __future__ import annotations
 
-import numpy as np
-
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.service_tables import BATCH_KINDS
+from npu_tui.profile.service_tables import BATCH_KINDS, service_about
+from npu_tui.rules.model import SubjectVerdict
 from npu_tui.rules.service import SERVICE_RULES
+from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.strings import say
 from npu_tui.subjects.declaration import Fact, Subject, Without
 from npu_tui.trace.model import Trace
-from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import duration_text, size_text
 
 
-def _about(trace: Trace) -> str | None:
+def _about(trace: Trace, judged: SubjectVerdict | None) -> str | None:
     if trace.service is None:
         return None
-    requests, batches = trace.service.requests, trace.service.batches
-    known = np.where(batches.dp_rank == UNKNOWN, -1 - batches.process, batches.dp_rank)
-    return say("service.about", requests=len(requests), batches=len(batches), engines=len(np.unique(known)))
+    found = judged.found if isinstance(judged, JudgedService) else None
+    steps, engines = (0, 0) if found is None else (len(found.steps), len(found.engines))
+    return service_about(len(trace.service.requests), steps, engines)
 
 
 def _summary(profile: Profile) -> list[Fact]:

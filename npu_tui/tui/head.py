@@ -416,7 +416,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
     if trace in session.findings:  # what the rules have read needs no more reading
         parts += _chip_and_steps(profile)
-    if (about := subject_of(shown).about(shown)) is not None:
+    if (about := subject_of(shown).about(shown, profile.judged if trace in session.findings else None)) is not None:
         parts = [[Text(about, style="bold")]]
     elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])

@@ -25,6 +25,7 @@ from npu_tui.profile.work_tables import APIS
 from npu_tui.query.engine import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import about, described_columns, query
+from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
@@ -58,7 +59,10 @@ def batches(now: Context) -> Content:
     sheet = BATCHES.make(now.part)
     if not sheet.rows:
         return nothing(now, say("service.none", what=say("service.batches")))
-    note = GAP.join([say("service.batches.note", count=sheet.rows), scope_note(now)])
+    judged = now.profile.judged
+    batches = len(judged.found.steps) if isinstance(judged, JudgedService) else 0
+    key = "service.batches.note" if batches else "service.batches.rows"
+    note = GAP.join([say(key, count=sheet.rows, batches=batches), scope_note(now)])
     return shown(now.trace, BATCHES, sheet, note)
 
 

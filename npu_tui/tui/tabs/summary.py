@@ -77,7 +77,7 @@ def _summary_row(
 def _head(profile: Profile) -> str:
     trace = profile.trace
     level = profile.profiler_level
-    if (about := subject_of(trace).about(trace)) is not None:
+    if (about := subject_of(trace).about(trace, profile.judged)) is not None:
         return about
     if not len(trace.slices):
         return say("summary.no_trace", kernels=len(profile.kernel_table))
