@@ -130,18 +130,30 @@ class Panel(Vertical):
         self.set_class(not (height >= self.SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
 
     def take_blank(self, rows: int) -> None:
-        """Take ``rows`` that the lanes would leave blank, while it is as it comes.
+        """Take ``rows`` that the lanes would leave blank, while it is as it comes; below 0: give lanes what they lack.
 
-        Lanes fold and open with the room there is: what they asked back stays theirs until the panel or the terminal
-        is given another size, so that the two never take turns.
+        It gives no more than the tab that is open at first leaves blank. Lanes fold and open with the room there is:
+        what they asked back stays theirs until the panel or the terminal is given another size, so that the two never
+        take turns.
         """
-        rows = min(rows, max(self._terminal - self.usual, 0))
+        rows = min(rows, max(self._terminal - self.usual, 0)) if rows > 0 else max(rows, -self._unneeded)
         if rows == self._blank or rows in self._asked_back:
             return
         if rows < self._blank:
             self._asked_back.add(self._blank)
         self._blank = rows
         self._resize()
+
+    @property
+    def _unneeded(self) -> int:
+        """How many of its usual rows the tab that is open at first leaves blank: other tabs change with the place."""
+        if self.tab != self.FIRST or self._shown != self.tab:
+            return 0
+        if isinstance(self._content, TabTable):
+            needed = 2 + self._lines + self.table.rows_wanted(self.usual)
+        else:
+            needed = 2 + self._text.visual.get_height({}, self._text.size.width or self.app.size.width - 2)
+        return max(self.usual - needed, 0)
 
     def drag(self, rows: int) -> None:
         """Have ``rows`` from now on, as far as the terminal goes."""

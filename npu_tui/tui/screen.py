@@ -507,7 +507,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.show_head()
 
     def on_timeline_fitted(self) -> None:
-        """The panel takes the rows that the lanes leave blank, on a low screen as soon as it fits into them."""
+        """Panel and lanes take the rows that the other leaves blank; on a low screen it comes up if it fits there."""
         panel, explorer = self.panel, self.explorer
         if not self.drawing.size.height:
             return
@@ -519,7 +519,7 @@ class MainScreen(PanelScreen[Timeline]):
             return
         taken = panel.size.height - panel.usual
         # The lanes keep a row even where none is shown, so what is left of it is not blank.
-        panel.take_blank(max(explorer.list.height + taken - max(explorer.list.wanted, 1), 0))
+        panel.take_blank(explorer.list.height + taken - max(explorer.list.wanted, 1))
 
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest; hits and flags go with traces that were shifted."""

@@ -127,3 +127,21 @@ async def test_a_filter_narrows_while_it_is_typed_and_esc_gives_it_up(session):
         assert say("filter.count", shown=shown, count=every) in driver.text()
         await driver.press("escape")
         assert len(driver.panel.rows) == every
+
+
+async def test_what_findings_leave_blank_is_the_lanes(sessions):
+    """A text of a few lines gives its blank rows to lanes that lack some; other tabs do not."""
+    session = sessions["healthy"]
+    async with opened(session, (120, 40)) as driver:
+        await driver.settle()
+        panel = driver.panel
+        panel.show("one line")
+        for lacking, given in ((-100, panel.usual - 3), (-2, 2)):
+            panel._asked_back.clear()
+            panel.take_blank(lacking)
+            assert panel.usual - panel.styles.height.value == given
+        panel._asked_back.clear()
+        panel.tab = "details"
+        panel.show("one line")
+        panel.take_blank(-100)
+        assert panel.styles.height.value == panel.usual

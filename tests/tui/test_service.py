@@ -349,3 +349,19 @@ async def test_views_of_kernels_and_films_say_what_a_service_has_instead(tmp_pat
                 break
         await driver.settle()
         assert say("film.service")[:60] in driver.rows()[-1]
+
+
+async def test_batches_are_counted_as_steps_of_engines(session: Session) -> None:
+    """The schedule of a batch and its execution are two rows of it, on screen as in a report."""
+    profile = session.profiles[0]
+    found = profile.judged.found  # type: ignore[union-attr]
+    batches, rows = len(found.steps), len(profile.trace.service.batches)  # type: ignore[union-attr]
+    assert 0 < batches <= rows / 2
+    told = say("service.about", requests=len(profile.trace.service.requests), batches=batches, engines=1)  # type: ignore[union-attr]
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("4")
+        await driver.settle()
+        text = driver.text()
+        assert told in text.splitlines()[0]
+        assert say("service.batches.note", count=rows, batches=batches).split("   ")[0] in text
+    assert told in str(profile_statement(profile).written("text"))
