@@ -108,8 +108,11 @@ class OverlapLanes(Struct, frozen=True):
 def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLanes]:
     """The lanes of every device with an Overlap Analysis layer, a compute slice or a collective.
 
-    The ``devices`` of the trace come first and in order, then layers of other devices, up to ``MOST_DEVICES``.
+    The ``devices`` of the trace come first and in order, then layers of other devices, up to ``MOST_DEVICES``. There
+    are none where nothing tells of kernels.
     """
+    if not trace.nature.launches:
+        return []
     layers = [layer for layer in trace.layers if layer.kind == "overlap" and layer.lanes]
     result: list[OverlapLanes] = []
     for device in devices:

@@ -25,6 +25,7 @@ from npu_tui.load.json_reader import WholeColumns
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.args import ArgReader
 from npu_tui.trace.model import Health, Trace
+from npu_tui.trace.nature import CALLS
 
 
 class Bar(Struct, frozen=True):
@@ -306,4 +307,5 @@ def trace_of_calls(profile: RankProfile) -> Trace:
         whole.slices(order, thread, times[:, 0].copy(), times[:, 1].copy(), names, whole.categories[""])
     trace = build_trace(whole, str(profile.path), (), profile.rank, Health())
     trace.args = ArgReader()  # calls of a table have none
+    trace.nature = CALLS
     return trace

@@ -409,7 +409,8 @@ def _frame(explorer: Explorer) -> Frame:
     explorer.state.focus = -1
     explorer.state.link_mode = "off"
     rows = max(min(len(explorer.rows), _MOST_ROWS), 1)
-    return Painter(explorer.scene).compose(explorer.rows, explorer.state, _COLUMNS, rows + lanes_top(rows))
+    rows += lanes_top(rows, explorer.scene)
+    return Painter(explorer.scene).compose(explorer.rows, explorer.state, _COLUMNS, rows)
 
 
 def _explorer_picture(explorer: Explorer, silent: int = -1) -> Picture:

@@ -31,3 +31,6 @@ class Nature(Struct, frozen=True):
 
 PROFILE = Nature()
 """A profile of one rank."""
+
+CALLS = Nature(launches=False)
+"""A rank of which only passes and calls are known: not when it computes, nor when it is free."""

@@ -340,7 +340,7 @@ def _picture(trace: Trace, whole: bool, terminal: Terminal, width: int, height: 
     with_panel = height >= PANEL_FROM
     top = 1 + verdict_lines(height, with_panel)
     room = max(height - top - 1 - (panel_rows(height) if with_panel else 0), 1)
-    columns, below = max(width - gutter_width(width, scene.has_holders), 1), max(room - lanes_top(room), 1)
+    columns, below = max(width - gutter_width(width, scene.has_holders), 1), max(room - lanes_top(room, scene), 1)
     explorer = Explorer(scene, columns, below)
     explorer.resize(columns, below, height >= HEADS_FROM)
     lanes = Painter(scene).compose(explorer.rows, explorer.state, width, room).grid

@@ -136,7 +136,7 @@ class Panel(Vertical):
         what they asked back stays theirs until the panel or the terminal is given another size, so that the two never
         take turns.
         """
-        rows = min(rows, max(self._terminal - self.usual, 0)) if rows > 0 else max(rows, -self._unneeded)
+        rows = min(rows, max(self._terminal - self.usual, 0)) if rows > 0 else max(rows, -self.unneeded)
         if rows == self._blank or rows in self._asked_back:
             return
         if rows < self._blank:
@@ -145,7 +145,7 @@ class Panel(Vertical):
         self._resize()
 
     @property
-    def _unneeded(self) -> int:
+    def unneeded(self) -> int:
         """How many of its usual rows the tab that is open at first leaves blank: other tabs change with the place."""
         if self.tab != self.FIRST or self._shown != self.tab:
             return 0

@@ -519,7 +519,10 @@ class MainScreen(PanelScreen[Timeline]):
             return
         taken = panel.size.height - panel.usual
         # The lanes keep a row even where none is shown, so what is left of it is not blank.
-        panel.take_blank(explorer.list.height + taken - max(explorer.list.wanted, 1))
+        usual, wanted = explorer.list.height + taken, explorer.list.wanted
+        if panel.unneeded:
+            wanted = explorer.list.wanted_in(usual + panel.unneeded)
+        panel.take_blank(usual - max(wanted, 1))
 
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest; hits and flags go with traces that were shifted."""

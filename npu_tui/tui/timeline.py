@@ -133,7 +133,7 @@ class Timeline(Drawing):
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
         columns = max(width - gutter_width(width, self.explorer.scene.has_holders), 1)
-        self.explorer.resize(columns, max(height - lanes_top(height), 1), heads)
+        self.explorer.resize(columns, max(height - lanes_top(height, self.explorer.scene), 1), heads)
         self._stale = True
         self.post_message(self.Fitted())
 

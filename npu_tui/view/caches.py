@@ -148,6 +148,11 @@ class Frame(Struct):
     top: TopRow = "minimap"
 
 
-def lanes_top(height: int) -> int:
-    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time if it fits."""
+def lanes_top(height: int, scene: Scene | None = None) -> int:
+    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time if it fits.
+
+    Where nothing in the ``scene`` launches anything, as in a service, there is neither of the last two.
+    """
+    if scene is not None and scene.traces and not any(trace.nature.launches for trace in scene.traces):
+        return 2
     return 4 if height >= _LOSSES_FROM else 3

@@ -238,7 +238,8 @@ class TopRows(Struct):
     def draw(self) -> None:
         """Draw all top rows and their gutter."""
         grid, gutter, view = self.frame.grid, self.frame.gutter, self.frame.viewport
-        minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
+        minimap, ruler = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER))
+        strip = grid.part(_STRIP, gutter, int(self.frame.lanes_top > _STRIP), view.width)
         left = grid.part(0, 0, self.frame.lanes_top, gutter)
         minimap.bg[:] = strip.bg[:] = Ink.BAND
         if self.scene.pair is not None:
@@ -247,12 +248,12 @@ class TopRows(Struct):
             lost = None
             if self.trace < len(self.scene.traces):
                 lost = self._overview(minimap)
-                if self.scene.measured:
+                if self.scene.measured and strip.height:
                     draw_strip(strip, self.cache.links(self.trace, self.state.link_category), self.local)
             self._heading(left, lost)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
-            strip.bg[0, self.cursor] = Ink.CURSOR
+            strip.bg[:, self.cursor] = Ink.CURSOR
         # The time that the labels of the ruler count from, else the length of the view.
         if self.ticks.anchor is not None and self.ticks.times.size:
             left.write(_RULER, 1, points(anchor_text(self.ticks.anchor)), Ink.DIM)
@@ -330,7 +331,7 @@ class TopRows(Struct):
             title = say("frame.findings")
         if lost is None or lost[0] != _MINIMAP:
             left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else duration), Ink.BRIGHT)
-        if not self._launches():
+        if self.frame.lanes_top <= _STRIP or not self._launches():
             return
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)

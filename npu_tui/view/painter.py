@@ -44,7 +44,7 @@ class Painter:
 
     def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
         """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
-        scene, top = self._scene, lanes_top(height)
+        scene, top = self._scene, lanes_top(height, self._scene)
         gutter = gutter_width(width, scene.has_holders)
         columns, rows = max(width - gutter, 1), max(height - top, 0)
         view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)

@@ -76,6 +76,15 @@ class RowList:
         areas = sum(row.bands > 0 and not row.depth for row in self.rows) if self._own_folds else 0
         return len(self.rows) + areas * (MOST_BANDS - self.folds.bands)
 
+    def wanted_in(self, height: int) -> int:
+        """``wanted`` if ``height`` rows fit on screen, where more lanes may be open; chosen and paired rows stay."""
+        if not self._own_folds or self.idle_away or (self.only, self._twins, self._shared) != (None, None, None):
+            return self.wanted
+        folds = default_folds(self._scene)
+        fold_to_fit(self._scene, folds, height, self.heads, self._uncut_rows)
+        rows = outline(self._scene, folds, self._uncut_rows, self.heads)
+        return len(rows) + sum(row.bands > 0 and not row.depth for row in rows) * (MOST_BANDS - folds.bands)
+
     @property
     def focused(self) -> ScreenRow | None:
         """The row the cursor is on."""

@@ -106,6 +106,10 @@ def test_a_rank_without_a_timeline_has_its_passes_and_calls(case: tuple[Job, Fin
     begins = sorted([*profile.calls.start.tolist(), *(profile.passes.start.tolist() if passes else [])])
     assert sorted((trace.slices.start + trace.start_ns).tolist()) == begins
     assert trace.args.one(0) == {}
+    known = Profile(trace, None)
+    assert known.devices
+    assert not known.overlap_lanes  # when it computes is unknown: that is neither 0 nor free
+    assert not known.idles
 
 
 def test_what_no_replay_tells_has_no_film(case: tuple[Job, Finding]) -> None:

@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from driving import Driver
+from driving import Driver, opened
 from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "jobs"))
 from pipeline_jobs import SITUATIONS, job_of
 
+from npu_tui.jobs.timelines import trace_of_calls
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
@@ -199,6 +200,19 @@ def test_ranks_of_which_only_calls_are_known_fill_the_rows_of_a_film(slow: Exami
     passes = {rank: profile.passes is not None for rank, profile in known.items()}
     three = 2 * sum(lanes[rank] + passes[rank] for rank in (2, 0, 1)) + 2  # with a head of each of both layers
     assert ranks_below(known, [2, 0], three) == [1]
+
+
+async def test_of_a_rank_without_a_timeline_no_time_is_called_free(slow: Examined):
+    """Neither the tab of ranges nor the details make a share or a cause of what is unknown."""
+    session = make_session([Profile(trace_of_calls(slow.job.ranks[0]), None)])
+    async with opened(session, (120, 40)) as driver:
+        for key in ("5", "3"):
+            await driver.press(key)
+            await driver.settle()
+            text = driver.text()
+            assert say("range.calls_only") in text
+            assert "0.0%" not in text
+            assert say("idle.unlinked") not in text
 
 
 @pytest.mark.parametrize("heads", [True, False])

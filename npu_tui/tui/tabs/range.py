@@ -18,6 +18,7 @@ from npu_tui.output.whatif import owner_question
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.model import Trace
+from npu_tui.trace.nature import CALLS
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, time_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
@@ -115,6 +116,8 @@ def _facts(now: Context, start: int, end: int) -> list[str]:
         first, last = (scene.to_trace(index, when) for when in (start, end))
         rank = f"{rank_name(scene, index)}: " if len(scene.traces) > 1 else ""
         launches = {device.device: device for device in profile.dispatch}
+        if profile.trace.nature is CALLS:
+            lines.append(rank + say("range.calls_only"))
         for lanes in profile.overlap_lanes:
             sums = lanes.sums(Window(first, last))
             line = rank + say(
