@@ -146,14 +146,14 @@ class Panel(Vertical):
 
     @property
     def unneeded(self) -> int:
-        """How many of its usual rows the tab that is open at first leaves blank: other tabs change with the place."""
-        if self.tab != self.FIRST or self._shown != self.tab:
+        """How many of its usual rows a text in the first tab leaves blank: others change with the place.
+
+        Below a table stands what its row is about.
+        """
+        if self.tab != self.FIRST or self._shown != self.tab or isinstance(self._content, TabTable):
             return 0
-        if isinstance(self._content, TabTable):
-            needed = 2 + self._lines + self.table.rows_wanted(self.usual)
-        else:
-            needed = 2 + self._text.visual.get_height({}, self._text.size.width or self.app.size.width - 2)
-        return max(self.usual - needed, 0)
+        lines = self._text.visual.get_height({}, self._text.size.width or self.app.size.width - 2)
+        return max(self.usual - lines - 2, 0)
 
     def drag(self, rows: int) -> None:
         """Have ``rows`` from now on, as far as the terminal goes."""
