@@ -305,6 +305,8 @@ class Panel(Vertical):
             self.table.reach(None)
         if isinstance(content, TabTable) and content.spare and self.app.size.width < _SPARE_FROM:
             content = narrow(content)
+        if self.unneeded or isinstance(content, TabTable) != isinstance(self._content, TabTable):
+            self._asked_back.clear()  # it has other needs
         self._shown, self._content = self.tab, content
         focused = self.has_focus_within
         self._show_table(isinstance(content, TabTable))

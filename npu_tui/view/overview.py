@@ -140,7 +140,7 @@ def column_widths(view: Viewport, local: Sequence[Viewport], traces: I64) -> I64
     return np.array([widths[number] for number in traces.tolist()]).reshape(len(traces), view.width)
 
 
-_INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
+MARK_INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
 _LINE, _HIT = "━", "▔"
 
 
@@ -152,7 +152,7 @@ def draw_findings(grid: Grid, marks: list[FindingMark], viewport: Viewport, hits
     placed = place_marks(marks, viewport)
     for each in placed:
         line = points(_LINE * (each.last - each.first + 1))
-        grid.write(0, each.first, line, _INKS[each.mark.severity])
+        grid.write(0, each.first, line, MARK_INKS[each.mark.severity])
     _draw_labels(grid, placed)
     hit_columns = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
     grid.char[0, hit_columns[grid.char[0, hit_columns] == SPACE]] = ord(_HIT)
@@ -163,12 +163,12 @@ def draw_findings(grid: Grid, marks: list[FindingMark], viewport: Viewport, hits
 def _draw_labels(grid: Grid, placed: list[PlacedMark]) -> None:
     for each in placed:
         if each.label is not None:
-            grid.write(0, each.label, points(each.mark.label), _INKS[each.mark.severity], attr=int(Attr.BOLD))
+            grid.write(0, each.label, points(each.mark.label), MARK_INKS[each.mark.severity], attr=int(Attr.BOLD))
 
 
 def _worth(mark: FindingMark) -> tuple[int, int, str, int]:
     """What comes first: the most severe, of those the lowest number, of one finding the earliest."""
-    return list(_INKS).index(mark.severity), len(mark.label), mark.label, mark.start
+    return list(MARK_INKS).index(mark.severity), len(mark.label), mark.label, mark.start
 
 
 _NEAR = 4  # columns from the begin of a line that its label may lie: farther off it would name another moment

@@ -157,7 +157,7 @@ _INKS: dict[Ink, tuple[str, int, int, str, int, int]] = {
     Ink.BAND: ("1a1c25", 234, 0, "e9ebf1", 254, 7),
     Ink.FOCUS: ("1c1f2b", 235, 0, "e4e9f6", 189, 7),
     Ink.RANGE: ("22324f", 17, 4, "cddcf6", 153, 14),
-    Ink.RANGE_FOCUS: ("2b3d5e", 18, 4, "b8cdf1", 147, 14),
+    Ink.RANGE_FOCUS: ("2b3d5e", 18, 4, "b8cdf1", 159, 14),
     Ink.CURSOR: ("373e58", 238, 8, "c3c9da", 251, 7),
     Ink.NAME_FOCUS: ("3a4262", 239, 4, "c3d0ef", 153, 14),
     Ink.WINDOW: ("39415f", 239, 8, "c3d0ef", 153, 14),

@@ -1,4 +1,4 @@
-"""Ten questions that a user asks of a profile, each answered on screen within so many keys."""
+"""What a user asks of a profile, each answered on screen within so many keys."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from npu_tui.analysis.calls import host_operators
 from npu_tui.load.load import load
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import Session
 
@@ -48,6 +49,57 @@ async def test_why_the_device_is_idle_between_two_times(session):
     assert keys <= 4
     assert "host late" in text
     assert say("idle.next") in text
+
+
+async def test_a_moment_takes_no_unit(session):
+    """Every character counts: the time alone is read in ms."""
+    keys, text, _ = await answer(session, *":3\r")
+    assert keys <= 5
+    assert " idle " in text.splitlines()[-1]
+
+
+async def test_the_code_line_with_most_time(session):
+    keys, text, _ = await answer(session, "2")
+    assert keys <= 2
+    hot = next(row for row in text.splitlines() if row.startswith(" ████ "))
+    assert hot.split()[2] == "ms"
+
+
+async def test_steps_and_how_they_differ(session):
+    keys, text, _ = await answer(session, "r")
+    assert keys <= 2
+    assert "p50" in text
+    assert text.count("ProfilerStep#") >= len(session.profiles[0].steps)
+
+
+async def test_slices_of_a_class_and_a_length(session):
+    profile = session.profiles[0]
+    slices = profile.trace.slices
+    long = (slices.end - slices.start > 20_000) & (slices.op_class == OpClass.CUBE)
+    found = int((long & profile.compute).sum())
+    assert found > 1
+    keys, text, _ = await answer(session, "/", "dur>20us class=cube", "\r")
+    assert keys <= 3
+    assert f"8 Search {found}" in text
+
+
+async def test_a_marked_moment_is_found_again(session):
+    async with opened(session) as driver:
+        at = driver.state.cursor
+        for key in ("K", "here", "\r", "A", ":", "here", "\r"):
+            await driver.send(key)
+            await driver.settle()
+            assert key != "A" or driver.state.cursor != at
+        assert driver.state.cursor == at
+
+
+async def test_another_recording_is_compared_from_within(session, monkeypatch):
+    asked = []
+    async with opened(session) as driver:
+        monkeypatch.setattr(driver.app, "compare_with", asked.append)
+        await driver.send(":compare ../earlier\r")
+        await driver.settle()
+    assert asked == ["../earlier"]
 
 
 async def test_forward_against_backward(session):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.classes import OpClass
+from npu_tui.view.overview import MARK_INKS
 from npu_tui.view.palette import DARK, GROUNDS, LIT, PALETTES, PLAIN, SHADES, Ink, Palette, bar
 
 XTERM_STEPS = (0, 95, 135, 175, 215, 255)
@@ -145,6 +146,27 @@ def test_words_can_be_read(palette: Palette) -> None:
             assert ratio(rgb, ink, Ink.LANE) >= 3.5 * slack, ink
         for kind in OpClass:
             assert kind == OpClass.WAIT or ratio(rgb, bar(kind), Ink.LANE) >= 1.5 * slack
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_a_bar_is_seen_on_every_ground(palette: Palette) -> None:
+    """A pass, or any slice, in the row of the cursor, in a range and in both; the cursor's column lights it up."""
+    grounds = [(ground, PLAIN) for ground in (Ink.LANE, Ink.FOCUS, Ink.RANGE, Ink.RANGE_FOCUS)]
+    for rgb in (palette.rgb, xterm_table(palette)):
+        for ground, shade in [*grounds, (Ink.CURSOR, LIT)]:
+            for kind in OpClass:
+                seen = oklab(linear(np.array([rgb[bar(kind, shade)], rgb[ground]], np.float64)))
+                assert np.linalg.norm(seen[0] - seen[1]) >= 0.055, (kind, ground)
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_marks_of_findings_are_seen_on_their_row(palette: Palette) -> None:
+    """The graver the finding, the more they stand out; sixteen colours show all of them too."""
+    for rgb in (palette.rgb, xterm_table(palette)):
+        seen = {severity: contrast(light(rgb[ink]), light(rgb[Ink.BAND])) for severity, ink in MARK_INKS.items()}
+        assert min(seen["high"], seen["medium"], seen["low"]) >= 4
+        assert 2 <= seen["info"] < seen["low"]
+    assert palette.ansi[Ink.BAND] not in {int(palette.ansi[ink]) for ink in MARK_INKS.values()}
 
 
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
