@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
-from npu_tui.trace.arrays import I64, BySlice
+from npu_tui.analysis.limits import HALF
+from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.classes import FRAME, is_of_program, is_of_user
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
@@ -85,6 +86,47 @@ def _user_frames(stack: str) -> Iterator[CodeLine]:
         match = FRAME.fullmatch(frame.strip())
         if match is not None and is_of_user(match["file"]):
             yield CodeLine(match["file"], int(match["line"]), match["function"])
+
+
+def library_line(trace: Trace, line: CodeLine, stack: I64, weight: I64 | F64) -> CodeLine | None:
+    """Where a library that ``line`` calls has most of the ``weight`` of the call stacks below it (-1: none); (n,) each.
+
+    That is the deepest function that most of the weight shares, at its heaviest line; the framework is no place. None
+    where the weight lies in no function of a library.
+    """
+    chains: list[tuple[list[CodeLine], float]] = []
+    for text, sum_of in enumerate(np.bincount(stack + 1, weight, len(trace.stacks) + 1).tolist()[1:]):
+        if sum_of and (below := _below(trace.stacks[text], line)) is not None:
+            chains.append((below, sum_of))
+    place, least = None, HALF * sum(each for _, each in chains)
+    while True:
+        chains = [(frames, each) for frames, each in chains if frames]
+        depth: dict[tuple[str, str], dict[CodeLine, float]] = {}
+        for (frame, *_), each in chains:
+            lines = depth.setdefault((frame.file, frame.function), {})
+            lines[frame] = lines.get(frame, 0.0) + each
+        shared = max(depth, key=lambda key: sum(depth[key].values()), default=None)
+        if shared is None or sum(depth[shared].values()) <= least:
+            return place
+        place = max(depth[shared], key=lambda frame: depth[shared][frame])
+        chains = [(frames[1:], each) for frames, each in chains if (frames[0].file, frames[0].function) == shared]
+
+
+_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
+
+
+def _below(stack: str, line: CodeLine) -> list[CodeLine] | None:
+    """The frames of libraries that ``line`` calls in ``stack``, outermost first; None where ``line`` is not in it."""
+    found: list[CodeLine] = []
+    for frame in stack.split(";"):
+        if (match := FRAME.fullmatch(frame.strip())) is None:
+            continue
+        each = CodeLine(match["file"], int(match["line"]), match["function"])
+        if each == line:
+            return found[::-1]
+        if not _GENERATED.match(each.file) and is_of_user(_INSTALLED.sub("", each.file)):
+            found.append(each)
+    return None
 
 
 def model_line(frames: Iterable[str]) -> CodeLine | None:

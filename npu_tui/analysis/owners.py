@@ -169,13 +169,21 @@ def _launching_lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> tu
     operation = operation_of(trace, kernels)
     # No link leads from an operation to a copy that it waits for: it is the one around the call.
     alone = np.flatnonzero((operation < 0) & (lane >= 0) & (launched >= 0))
-    python = {trace.lanes[at].tid: at for layer in trace.layers if layer.kind == "python" for at in layer.lanes}
-    around = np.array([python.get(each.tid, -1) for each in trace.lanes] + [-1], np.int32)
-    operation[alone] = _framework_operations(trace).find(around[lane[alone]], launched[alone], launched[alone])
+    operation[alone] = operations_around(trace, lane[alone], launched[alone])
     stack = np.full(len(kernels), -1, np.int64)
     known = np.flatnonzero(operation >= 0)
     stack[known] = stack_of(trace, operation[known])
     return lines_of_stacks(trace, stack)
+
+
+def operations_around(trace: Trace, lane: I64, time: I64) -> I64:
+    """The innermost operation of the framework around each moment of a thread, one of whose lanes is given; -1: none.
+
+    (n,) each, ns.
+    """
+    python = {trace.lanes[at].tid: at for layer in trace.layers if layer.kind == "python" for at in layer.lanes}
+    around = np.array([python.get(each.tid, -1) for each in trace.lanes] + [-1], np.int32)
+    return _framework_operations(trace).find(around[lane], time, time)
 
 
 @of_trace

@@ -19,7 +19,7 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import CUBE, MOVES, Facts
-from npu_tui.rules.functions import frames_of, stacks_of_launches, within, without_passes
+from npu_tui.rules.functions import frames_of, line_within, stacks_of_launches, within, without_passes
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.rule import (
@@ -247,7 +247,8 @@ def recompute(facts: Facts) -> Draft | None:
     reserved = facts.inputs.memory().curve("reserved")
     peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=int(reserved.value.max(initial=0)))
     words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
-    named = message("finding.share.lines", lines=[line_of(line) for line, _ in lines]) if lines else ""
+    under = [line_within(facts, line, operations[chosen], facts.length(items)) for line, _ in lines]
+    named = message("finding.share.lines", lines=under) if lines else ""
     return Draft(
         "low",
         message("finding.recompute.title", **words),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine, own_lines, stack_of, user_line, user_lines
+from npu_tui.analysis.code_lines import CodeLine, library_line, own_lines, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ALMOST_ALL, AWAKE_NS, COPY_NS, HALF, NOTABLE
 from npu_tui.analysis.path import Owner
@@ -20,8 +20,10 @@ from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.rules.blame import waited_copies
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside, length_of, together, without
-from npu_tui.trace.arrays import I64, Bools, BySlice
+from npu_tui.rules.rule import line_of
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.intervals import union
+from npu_tui.trace.message import Said
 
 Function = tuple[str, str]
 """A file without its folders, which frames leave out and call stacks do not, and a function in it."""
@@ -30,6 +32,11 @@ Function = tuple[str, str]
 def function_of(line: CodeLine) -> Function:
     """The function that ``line`` is in."""
     return line.file.replace("\\", "/").rpartition("/")[2], line.function
+
+
+def line_within(facts: Facts, line: CodeLine, operations: I64, weight: I64 | F64) -> Said:
+    """``line``, with the place in a library where it has most of the ``weight`` of ``operations`` (-1: none); (n,)."""
+    return line_of(line, library_line(facts.trace, line, stack_of(facts.trace, operations), weight))
 
 
 @once_per_device

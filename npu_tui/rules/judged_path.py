@@ -74,8 +74,11 @@ def short_call(name: str) -> str:
     return brief(name.removeprefix("AscendCL@"), _LONGEST)
 
 
-def owner_text(trace: Trace, owner: Owner) -> Message:
-    """What ``owner`` is, in a few words with its line: ``tolist at model.py:31 in relative_bias()``."""
+def owner_text(trace: Trace, owner: Owner, inner: CodeLine | None = None) -> Message:
+    """What ``owner`` is, in a few words with its line: ``tolist at model.py:31 in relative_bias()``.
+
+    ``inner`` is the place in a library that the line leads to.
+    """
     if owner.kind == "late_rank":
         lane, place = lane_and_place(owner.peer)
         if place == UNKNOWN:
@@ -90,7 +93,7 @@ def owner_text(trace: Trace, owner: Owner) -> Message:
     words = {"name": short_call(owner.name), "thread": owner.thread}
     if owner.where is None:
         return message(f"path.owner.{word}_nowhere", **words)
-    line = line_of(owner.where)
+    line = line_of(owner.where, inner)
     if owner.name.endswith(f"({owner.where.line}): {owner.where.function}") and owner.doing == "work":
         return message("path.owner.work_nowhere", name=line)  # the frame itself
     return message(f"path.owner.{word}", line=line, **words)

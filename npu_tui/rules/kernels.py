@@ -21,6 +21,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
 from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import CUBE, Facts
+from npu_tui.rules.functions import line_within
 from npu_tui.rules.inputs import MOST_PLACES, Span, first_of_largest, length_of, without
 from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Confidence, Evidence, Severity
@@ -33,7 +34,6 @@ from npu_tui.rules.rule import (
     Skipped,
     about,
     advise,
-    line_of,
     most_common,
     ranked,
     sentences,
@@ -212,8 +212,9 @@ def cheaper_kernels(
     items = items[items >= 0]
     start, end = facts.span_of(items)
     keep = 1 - saved / took
-    lines = ranked(lines_by(facts, operation_of(facts.trace, items), facts.length(items)), LISTED)
-    named = [line_of(line) for line, _ in lines]
+    operations, length = operation_of(facts.trace, items), facts.length(items)
+    lines = ranked(lines_by(facts, operations, length), LISTED)
+    named = [line_within(facts, line, operations, length) for line, _ in lines]
     at: Said = message("finding.dtype.at", line=named[0]) if lines else ""
     counts = most_common(Counter(table.type.at(row) or "" for row in rows.tolist()))
     spent = Counter[str]()

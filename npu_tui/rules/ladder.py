@@ -14,19 +14,22 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, MAINLY, NOTABLE, PLACES, UNSEEN, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.config import still_to_do
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, common, length_of, together, without
+from npu_tui.rules.functions import line_within
+from npu_tui.rules.inputs import NOTHING, Span, common, inside, length_of, together, without
 from npu_tui.rules.judged_path import launching_gains, lines_under
 from npu_tui.rules.left_out import UNENDED
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
-from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
+from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences, severity_of
 from npu_tui.strings import words
 from npu_tui.trace.intervals import covered_before, union
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 
 COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 
@@ -401,6 +404,12 @@ def _nearer(
         best = max(nearer, key=lambda candidate: rest[candidate])
 
 
+def _kernels_at(facts: Facts, line: CodeLine, rung: Rung) -> Said:
+    """``line``, with the place in a library that launches most of the kernels there that the finding is about."""
+    kernels = facts.kernels[inside(rung.candidate.span, facts.trace.slices.start[facts.kernels])]
+    return line_within(facts, line, operation_of(facts.trace, kernels), facts.length(kernels))
+
+
 def _finding_of_rung(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     gain = None if rung.gain is None else round(rung.gain / facts.count)
@@ -418,7 +427,7 @@ def _finding_of_rung(rung: Rung, facts: Facts, above: int, following: Rung | Non
         if draft.code_lines or draft.anywhere or rung.part_of or not rung.gain
         else lines_under(facts, rung.candidate.span)
     )
-    said = message("finding.share.lines", lines=[line_of(line) for line in under]) if under else ""
+    said = message("finding.share.lines", lines=[_kernels_at(facts, line, rung) for line in under]) if under else ""
     return Finding(
         rule.id,
         rule.cls,

@@ -27,6 +27,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.config import COSTLY
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.functions import line_within
 from npu_tui.rules.inputs import NOTHING, common, inside, length_of, together
 from npu_tui.rules.judged_path import path_owners
 from npu_tui.rules.rule import (
@@ -36,14 +37,13 @@ from npu_tui.rules.rule import (
     Draft,
     Rule,
     about,
-    line_of,
     most_common,
     priced,
 )
 from npu_tui.rules.waits import queued
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
 
@@ -139,7 +139,7 @@ def small(facts: Facts) -> Draft | None:
     counts = np.bincount(code[short], minlength=len(types)).tolist()
     line, change = _looped(facts, kernels[short])
     words: dict[str, Any] = {"share": share, "least": limits[SMALL_KERNEL_US] * 1000}
-    words["at"] = "" if line is None else message("finding.vertical.at", line=line_of(line))
+    words["at"] = "" if line is None else message("finding.vertical.at", line=_short_at(facts, line, kernels[short]))
     return Draft(
         "low",
         *about(
@@ -154,6 +154,11 @@ def small(facts: Facts) -> Draft | None:
         code_lines=() if line is None else (line,),
         reach=None if line is None else "place",
     )  # fmt: skip
+
+
+def _short_at(facts: Facts, line: CodeLine, short: I64) -> Said:
+    """``line``, with the place in a library that launches most of the ``short`` kernels there."""
+    return line_within(facts, line, operation_of(facts.trace, short), np.ones(len(short)))
 
 
 def _looped(facts: Facts, short: I64) -> tuple[CodeLine | None, Change]:

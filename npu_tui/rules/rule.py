@@ -186,8 +186,13 @@ def advise(*keys: str) -> tuple[Message, ...]:
     return tuple(message(f"finding.advice.{key}") for key in keys)
 
 
-def line_of(code: CodeLine) -> Said:
-    """A line of code: ``main.py:354 in train()``; a frame of the module itself has no function."""
+def line_of(code: CodeLine, inner: CodeLine | None = None) -> Said:
+    """A line of code: ``main.py:354 in train()``; a frame of the module itself has no function.
+
+    With ``inner``, the place in a library that it leads to: ``cache.py:460 in update(), called from main.py:354 …``.
+    """
+    if inner is not None:
+        return message("finding.place_inner", inner=line_of(inner), outer=line_of(code))
     place = brief(place_in(code))
     if not code.function or code.function.startswith("<"):
         return place

@@ -12,10 +12,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, SIZED_OPERATIONS
-from npu_tui.analysis.code_lines import user_line
+from npu_tui.analysis.code_lines import CodeLine, library_line, stack_of, user_line
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import Around, enqueue_slices, operation_of
 from npu_tui.analysis.limits import HALF, NEARLY_ALL, NOTABLE, Threshold
+from npu_tui.analysis.owners import operations_around
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.load.errors import InputError
@@ -58,7 +59,7 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import is_of_program
-from npu_tui.trace.intervals import union
+from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.kineto import runtime_calls, synchronized_lane
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -140,8 +141,11 @@ def sync_host(facts: Facts) -> Draft | None:
     ]  # fmt: skip
     title = message("finding.sync.title", each=facts.per_unit(lost))
     if sites and not blocking:
-        site = replace(sites[0], name=_called_in(facts, sites[0]) or sites[0].name)
-        title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, site), **title.args)
+        inner = _idle_in(facts, sites[0], waits)
+        site = replace(sites[0], name=(_called_in(facts, sites[0]) if inner is None else "") or sites[0].name)
+        title = message(
+            "finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, site, inner), **title.args
+        )
     if len(tests):
         names = sorted({facts.name_of(item) for item in operation_of(facts.trace, tests).tolist()})
         words_of = {"names": names, "time": int(facts.length(tests).sum()) / facts.count, "unit": facts.unit}
@@ -273,6 +277,19 @@ def _called_in(facts: Facts, site: Owner) -> str:
     names = [facts.name_of(item) for item in frames[np.argsort(-facts.length(frames), kind="stable")].tolist()]
     own = [at for at, name in enumerate(names) if (line := user_line(name)) is not None and is_of_program(line.file)]
     return names[own[-1] + 1] if own and own[-1] + 1 < len(names) and site.where is not None else ""
+
+
+def _idle_in(facts: Facts, site: Owner, waits: I64) -> CodeLine | None:
+    """Where a library below the line of ``site`` waits; the device is idle most from there to the next of ``waits``."""
+    trace, slices = facts.trace, facts.trace.slices
+    if site.where is None:
+        return None
+    waits = waits[np.argsort(slices.start[waits], kind="stable")]
+    begun = np.append(slices.start[waits], trace.end)
+    idle = covered_within(*facts.lost, *facts.on_device((begun[:-1], begun[1:])))
+    mine = np.isin(waits, site.items)
+    asking = operations_around(trace, slices.lane[waits[mine]].astype(np.int64), slices.start[waits[mine]])
+    return library_line(trace, site.where, stack_of(trace, asking), idle[mine])
 
 
 def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from by_hand import ByHand
 from samples import parts_of
 
-from npu_tui.analysis.code_lines import CodeLine, losing_launches, user_line
+from npu_tui.analysis.code_lines import CodeLine, library_line, losing_launches, user_line
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.drains import launches_in
+from npu_tui.load.load import load
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -68,3 +72,34 @@ def test_lines_of_a_range(real: Sample) -> None:
     parts = parts_of(real.trace)
     own = launches_in(real.trace, parts.launches, Window(0, real.trace.end // 3))
     assert sum(row.lost for row, _ in losing_launches(real.trace, own)) == pytest.approx(own.lost.sum())
+
+
+_LIBRARY = "/opt/lib/python3.10/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        # Both lines of one function hold most together; the framework below it is no place.
+        (["rope.py(9): index;/torch/x.py(1): y", "rope.py(9): index", "rope.py(7): index", "a.py(3): b"], "rope.py"),
+        # No function of the library below the one that all share holds most: half of the time is outside it.
+        (["rope.py(9): index", "a.py(3): b"], "model.py"),
+        (["rope.py(9): index", None, None], None),
+    ],
+)
+def test_where_a_library_has_most_of_a_line(inner: list[str | None], expected: str | None, tmp_path: Path) -> None:
+    frames = []
+    for own in inner:
+        below = [] if own is None else [f"{_LIBRARY}/torch/nn/module.py(2): call", f"{_LIBRARY}/model.py(5): forward"]
+        inmost = [] if own is None else [f"{_LIBRARY}/{each.lstrip('/')}" for each in own.split(";")][::-1]
+        frames.append(";\r\n".join([*inmost, *below, "/app/train.py(4): step", "/app/train.py(1): main"]))
+    hand = ByHand()
+    for at, stack in enumerate(frames):
+        hand.host("aten::item", 10 * at, 5, args={"Call stack": stack})
+    trace = load(hand.write(tmp_path))
+    stack = trace.slices.stack[trace.slices.stack >= 0].astype(np.int64)
+    place = library_line(trace, CodeLine("/app/train.py", 4, "step"), stack, np.ones(len(stack)))
+    assert (place and place.file.rpartition("/")[2]) == expected
+    if expected == "rope.py":
+        assert place is not None
+        assert place.line == 9
