@@ -36,6 +36,8 @@ from npu_tui.rules.parallelism import (
     PURPOSES,
     Purpose,
     beside_product,
+    due_at_once,
+    gathered_whole,
     is_for,
     purposes,
     serial,
@@ -120,11 +122,12 @@ def exposed(facts: Facts) -> Draft | None:
         verdict, spent = "verdict_fill", length_of(filling)
     nameless = mostly_late and not known and not all_long
     due, line = (0, None) if mostly_late or severity == "info" else (due, line)
+    at_once = bool(due) and len(gathered_whole(facts)) > 0
     if line is not None:
-        parts.append(message("finding.exposed.asked", line=line_of(line)))
+        parts.append(message(f"finding.exposed.asked{'_whole' * at_once}", line=line_of(line)))
     late_sums = np.concatenate([items[:0], *(items[each.reductions] for each in late_ones)])
     after = not nameless and not due and length_of(common(rest, facts.span_of(late_sums))) > HALF * sums.not_overlapped
-    title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}{'_after' * after}"
+    title = f"finding.exposed.title{'_waited' * nameless}{'_due' * bool(due)}{'_whole' * at_once}{'_after' * after}"
     title += "_some" * (after and any(each.others for each in late_ones))
     return Draft(
         severity,
@@ -172,6 +175,8 @@ def _gathered_when_due(facts: Facts) -> tuple[int, CodeLine | None]:
     items = facts.collectives.item[is_for(facts, "weights") & serial(facts)]
     # The first of both passes are due at once.
     several = len(items) > max(MORE_THAN_ONE * facts.count, HALF * np.count_nonzero(is_for(facts, "weights")))
+    # Of one that fetches all weights of a step, most are due later.
+    several |= len(gathered_whole(facts)) == facts.count
     if not several or length_of(common(facts.exposed, facts.span_of(items))) <= HALF * length_of(facts.exposed):
         return 0, None
     operation = operation_of(facts.trace, items)
@@ -213,6 +218,7 @@ def _words(facts: Facts) -> list[str]:
     order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
     notable = [purpose for purpose in order if times[purpose] >= A_PART * max(sum(times.values()), 1)]
     words = _WORDS if many_small(facts) is None else {**_WORDS, "gradients": ("merge_buckets", "accumulate")}
+    words = words if not len(gathered_whole(facts)) else {**words, "weights": ("gather_in_parts",)}
     return [word for purpose in notable or ["other"] for word in words[purpose]]
 
 
@@ -322,6 +328,8 @@ def _hideable(facts: Facts, rest: Span) -> I64:
         fits[:-1] += _fitting_into_room(reduced[:-1][::-1], between[::-1])[::-1]
         most = int(between.sum())
         hidden[order[rows]] += fits if fits.sum() <= most else fits * most // fits.sum()
+    whole = gathered_whole(facts)
+    hidden[whole] -= np.rint(hidden[whole] * due_at_once(facts, whole)).astype(np.int64)
     for late_ones in unsplit(facts):
         rows = late_ones.reductions
         needed = covered_within(*rest, slices.start[collectives.item[rows]], slices.end[collectives.item[rows]])
@@ -489,7 +497,8 @@ def _speed(collective: Collective) -> Said:
 
 _EVERYWHERE = (
     "late_first", "slow_then", "overlap", "accumulate", "shard_overlap", "sequence_parallel",
-    "prefetch_weights", "gather_less", "exchange_beside", "expert_placement", "micro_batches", "asynchronous",
+    "prefetch_weights", "gather_less", "gather_in_parts", "exchange_beside", "expert_placement", "micro_batches",
+    "asynchronous",
 )  # fmt: skip
 """What to do about exposed communication on an NPU and on a GPU."""
 

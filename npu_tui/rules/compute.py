@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import A_PART, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
+from npu_tui.analysis.limits import A_PART, HALF, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
@@ -228,6 +228,10 @@ _RECOMPUTING = re.compile(
 """Around what is computed again: the reentrant way, whose own backward pass lies inside as well, and the other one."""
 
 
+_SMALLEST = 32 * 2**30
+"""Memory of the smallest devices that train, such as those of the Ascend 910A; what a device has is not recorded."""
+
+
 def recompute(facts: Facts) -> Draft | None:
     """What the backward pass computes again because activation checkpointing does not keep it."""
     trace, slices = facts.trace, facts.trace.slices
@@ -245,12 +249,16 @@ def recompute(facts: Facts) -> Draft | None:
         return None
     lines = ranked(lines_by(facts, operations[chosen], facts.length(items)), LISTED)
     reserved = facts.inputs.memory().curve("reserved")
-    peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=int(reserved.value.max(initial=0)))
+    most = 0 if reserved is None else int(reserved.value.max(initial=0))
+    peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=most)
+    spare = 0 < most <= HALF * _SMALLEST
+    if spare:
+        peak = message("finding.recompute.spare", peak=most, capacity=_SMALLEST)
     words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
     under = [line_within(facts, line, operations[chosen], facts.length(items)) for line, _ in lines]
     named = message("finding.share.lines", lines=under) if lines else ""
     return Draft(
-        "low",
+        severity_of(facts.limits, facts.share(time)) if spare else "low",
         message("finding.recompute.title", **words),
         sentences(message("finding.recompute.detail", **words), named, peak),
         facts.longest(items, lambda item: message("finding.recompute.place"), 5),
@@ -259,7 +267,7 @@ def recompute(facts: Facts) -> Draft | None:
         verdict=message("finding.recompute.title", **words),
         removes=facts.span_of(items),
         change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations[chosen])),
-        choice=True,  # of time for memory
+        choice=not spare,  # of time for memory
     )
 
 

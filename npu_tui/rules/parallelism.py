@@ -21,7 +21,7 @@ from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
-from npu_tui.trace.arrays import I64, Bools, in_groups
+from npu_tui.trace.arrays import F64, I64, Bools, in_groups
 from npu_tui.trace.intervals import covered_before, covered_within
 from npu_tui.trace.model import Trace
 
@@ -263,6 +263,20 @@ def _bytes_of(facts: Facts) -> I64:
     every = facts.collectives
     size: I64 = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
     return size
+
+
+@once_per_device
+def gathered_whole(facts: Facts) -> I64:
+    """The gathers that each fetch all weights of their step at once, in ``facts.collectives``, and are waited for."""
+    chosen = is_for(facts, "weights")
+    each = np.count_nonzero(chosen) == facts.count and facts.whole_steps
+    return np.flatnonzero(chosen & serial(facts) & (_bytes_of(facts) > BUCKET)) if each else np.zeros(0, np.int64)
+
+
+def due_at_once(facts: Facts, gathers: I64) -> F64:
+    """The share of ``gathers`` of all weights that the pass forward needs at its begin: one bucket; (n,)."""
+    share: F64 = BUCKET / np.maximum(_bytes_of(facts)[gathers], BUCKET)
+    return share
 
 
 class Unsplit(Struct, frozen=True):

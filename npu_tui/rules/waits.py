@@ -141,10 +141,10 @@ def sync_host(facts: Facts) -> Draft | None:
     ]  # fmt: skip
     title = message("finding.sync.title", each=facts.per_unit(lost))
     if sites and not blocking:
-        inner = _idle_in(facts, sites[0], waits)
-        site = replace(sites[0], name=(_called_in(facts, sites[0]) if inner is None else "") or sites[0].name)
+        below = _idle_in(facts, sites[0], waits)
+        site = replace(sites[0], name=(_called_in(facts, sites[0]) if below is None else "") or sites[0].name)
         title = message(
-            "finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, site, inner), **title.args
+            "finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, site, below), **title.args
         )
     if len(tests):
         names = sorted({facts.name_of(item) for item in operation_of(facts.trace, tests).tolist()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -353,7 +354,7 @@ def test_products_of_odd_sides_take_what_others_of_their_type_take() -> None:
 
 
 @pytest.mark.parametrize("around", ["autograd::engine::evaluate_function: ", ""])
-def test_what_checkpointing_computes_again_is_told(around: str) -> None:
+def test_what_checkpointing_computes_again_is_told(around: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the function of a checkpoint launches in the backward pass, without what its own backward pass launches."""
     assert not isinstance(check("OP.RECOMPUTE", facts_of(job("healthy"))), Draft)
     found = measured(replace(TROUBLED["healthy"], seed=4))
@@ -367,6 +368,15 @@ def test_what_checkpointing_computes_again_is_told(around: str) -> None:
     assert draft.severity == "low"
     assert "trade of time for memory" in words(draft.detail)
     assert 0 < draft.weight < found.facts[0].sums.computing
+    facts = facts_of(found)
+    for reserved, choice in ((10, False), (30, True)):  # of 32 GB, or more
+        curve = SimpleNamespace(value=np.array([0, reserved << 30]))
+        with_memory = SimpleNamespace(curve=lambda _, curve=curve: curve)
+        monkeypatch.setattr(type(facts.inputs), "memory", lambda _, given=with_memory: given)
+        draft = check("OP.RECOMPUTE", facts)
+        assert isinstance(draft, Draft)
+        assert (draft.choice, draft.severity == "low") == (choice, choice)
+        assert ("half of its memory left" in words(draft.detail)) != choice
 
 
 def test_a_template_that_dominates_is_told_by_what_launches_it_and_long_names_by_their_ends() -> None:

@@ -18,7 +18,7 @@ from workload import CodeLine
 
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
-from npu_tui.rules.parallelism import PURPOSES, purposes, unsplit
+from npu_tui.rules.parallelism import BUCKET, PURPOSES, gathered_whole, purposes, unsplit
 from npu_tui.strings import words
 
 COMMUNICATION = 5003
@@ -259,3 +259,31 @@ def test_gathers_that_nothing_goes_along_with_start_when_their_layer_is_due(monk
     assert "The pass forward gathers at zero.py:12 in fetch()." in words(late.detail)
     assert [line.line for line in late.code_lines] == [12]
     assert ahead is None or ahead.title.code == "finding.exposed.title"
+
+
+def test_one_gather_of_all_weights_goes_along_with_the_next_pass_but_for_a_bucket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a distributed optimizer makes it after its step; a second one is a gather of layers."""
+    job, backward = replace(JOB, layers=6, kernel_ns=900_000, gradient_bytes=8_000_000, steps=3), _Job._backward
+    told = []
+    for count in (1, 2):
+
+        def and_gathers(run: _Job, reduce: bool, count: int = count) -> None:
+            backward(run, reduce)
+            for _ in range(count):
+                run._collective(run.main, "c10d::_allgather_base_", "allGather", 200_000_000)
+                run._event(run.main, COMMUNICATION_STREAM, COMPUTE_STREAM)
+
+        monkeypatch.setattr(_Job, "_backward", and_gathers)
+        profile = measured(job)
+        facts, found = profile.facts[0], by_id(profile.findings)["COMM.EXPOSED"]
+        told.append("All weights are gathered in 1 collective a step" in words(found.title))
+        whole = gathered_whole(facts)
+        assert len(whole) == (facts.count if count == 1 else 0)
+        if count == 1:
+            gathers = facts.length(facts.collectives.item[whole]).sum() / facts.count
+            assert found.gain_ns is not None
+            assert 0.5 * gathers < found.gain_ns < (1 - BUCKET / 200_000_000) * gathers * 1.1
+            assert "gather_in_parts" in found.advice[0].code
+    assert told == [True, False]
