@@ -100,8 +100,8 @@ def _held_after(
     nearer than ``away`` by half.
     """
     steps, lat, mine = found.steps, found.latencies, np.flatnonzero(whole)
-    ended = np.flatnonzero((lat.last >= 0) & found.serves[lat.engine])
-    if len(mine) < _FEWEST or len(ended) < _FEWEST or len(found.engines) > 1:
+    ended = np.flatnonzero(lat.last >= 0)
+    if min(len(mine), len(ended)) < _FEWEST or len(found.engines) > 1:
         return None
     ended = ended[np.argsort(steps.end[lat.last[ended]], kind="stable")]
     moment, opened = steps.end[lat.last[ended]], steps.opened[mine]

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, FAR_LONGER, HALF, LITTLE, LONG_NS, SOME
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, FAR_LONGER, HALF, LITTLE, LONG_NS, NOTABLE, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import (
     FEWEST,
@@ -55,7 +55,7 @@ class EngineModel(Struct, frozen=True):
     ``patience`` for more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
     What ``grows`` takes so many ns from the second moment on, ever more of it from the first one on. Where
     requests are ``seated`` the pull of one begins once it has a place. In a ``padded`` batch all have the longest
-    context.
+    context. Without any request it looks for new ones every so many ns only, where it ``looks`` at a time.
     """
 
     cost: Cost
@@ -90,6 +90,7 @@ class EngineModel(Struct, frozen=True):
     grows: tuple[tuple[int, int, float], ...] = ()
     seated: bool = False
     padded: bool = False
+    looks: float = 0.0
 
 
 class ServiceModel(Struct, frozen=True):
@@ -280,6 +281,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     ]
     known = found.room.total[number]
     timer, fill = _timer(found, number)
+    looks = 0.0 if timer else _looks(found, mine, since)
     return EngineModel(
         cost or fitted(work[mine][usual(Cycle.forward)], steps.forward[mine][usual(Cycle.forward)]),
         around_of(size, waits, steps.cycle[mine, Cycle.schedule], usual(Cycle.schedule)),
@@ -292,24 +294,45 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         swaps=_swaps_out(found, number), stalls=lost[0], stuck=lost[1],
         lost=found.room.lost[number] if found.room.lost else (), part=_part(found, chunks, budget),
-        patience=0.0 if timer else _patience(found, mine, since), timer=timer, fill=fill,
+        patience=0.0 if timer or looks else _patience(found, mine, since), timer=timer, fill=fill, looks=looks,
     )  # fmt: skip
 
 
-def _patience(found: ServiceTimeline, mine: I64, since: I64) -> float:
-    """How long an engine without any request waits for more once one has come, ns; 0 where that is a usual gap."""
+def _idle_waits(found: ServiceTimeline, mine: I64, since: I64) -> tuple[I64, Bools]:
+    """How long who comes first waits for the steps ``mine`` that begin ``since`` the last one; which were idle before.
+
+    (n,) each, no longer than nothing runs.
+    """
     steps, entries = found.steps, found.entries
     new = np.bincount(found.pair_step[entries], minlength=len(steps))
     first = np.full(len(steps), np.iinfo(np.int64).max)
     np.minimum.at(first, found.pair_step[entries], found.came)
     alone = (new[mine] == found.seated[mine]) & (new[mine] > 0)
-    begins = np.flatnonzero(alone)
-    waited = np.minimum(steps.opened[mine] - first[mine], since)[begins]
+    return np.minimum(steps.opened[mine] - first[mine], since), alone
+
+
+def _patience(found: ServiceTimeline, mine: I64, since: I64) -> float:
+    """How long an engine without any request waits for more once one has come, ns; 0 where that is a usual gap."""
+    waits, alone = _idle_waits(found, mine, since)
     usual = np.maximum(since[~alone], 0)
-    if len(begins) < SOME or not len(usual):
+    if np.count_nonzero(alone) < SOME or not len(usual):
         return 0.0
-    least = float(np.median(waited))
+    least = float(np.median(waits[alone]))
     return least if least > FAR_LONGER * max(float(np.median(usual)), LONG_NS) else 0.0
+
+
+def _looks(found: ServiceTimeline, mine: I64, since: I64) -> float:
+    """How often an engine without any request looks for new ones, ns; 0 where it is not idle for multiples of that."""
+    waits, alone = _idle_waits(found, mine, since)
+    longest = float(np.quantile(waits[alone], 1 - LITTLE)) if alone.any() else 0.0
+    idle = since[alone & (since > waits)]
+    idle = idle[(idle > LONG_NS) & (idle < FAR_LONGER * FAR_LONGER * longest)].astype(np.float64)
+    if longest <= FAR_LONGER * LONG_NS or len(idle) < FEWEST:
+        return 0.0
+    rates = np.arange(1 / (1 + NOTABLE), 1 / (1 - NOTABLE), 1 / (20 * FAR_LONGER * FAR_LONGER)) / longest
+    turns = np.exp(2j * np.pi * rates[:, None] * idle).mean(axis=1)
+    best = int(np.abs(turns).argmax())
+    return 1 / float(rates[best]) if abs(turns[best]) >= ALMOST_ALL else 0.0
 
 
 def _timer(found: ServiceTimeline, number: int) -> tuple[float, int]:

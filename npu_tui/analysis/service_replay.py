@@ -225,6 +225,8 @@ def _steps(
         if not waiting and not running:
             if asking:
                 pulled(coming[0][0] if coming else asking[0][0], time)
+            if engine.looks and coming[0][0] > time:
+                time += -(-(coming[0][0] - time) // engine.looks) * engine.looks
             time = max(time, coming[0][0]) + engine.patience
         time = yield time, 0.0
         while stalls and stalls[0][0] <= time:

@@ -26,7 +26,7 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_answers import output, stop
 from npu_tui.rules.service_drafts import ACCEPTED, drafts
-from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, slow_host, stall, workers
+from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, slow_host, stale, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
     HIT_FALL,
@@ -436,6 +436,11 @@ def _inputs(facts: ServiceFacts) -> Cause | None:
 _every_input = part("inputs", partial(as_usual, "prepare"), TTFT.prepare, TPOT.prepare, Cycle.prepare)
 
 
+def _rank(facts: ServiceFacts) -> Cause | Skipped | None:
+    found = slow_host(facts) or rank(facts)
+    return found if isinstance(found, Cause) else stale(facts) or found
+
+
 def _rule(
     id_: str, page: str, check: Callable[[ServiceFacts], Cause | Skipped | None], *thresholds: AnyThreshold,
     advice: tuple[str, ...] = (),
@@ -454,14 +459,14 @@ SERVICE_RULES = (
                 "service_gone", "service_limit"),
     ),
     _rule("SERVICE.WAIT", "request_wait_latency", wait, SHARE, TAIL_SHARE,
-          advice=("SERVICE.WAIT", "service_timer", "service_drained", "service_adapters", "service_grammar",
-                  "service_wait_range", "service_one_prompt")),
+          advice=("SERVICE.WAIT", "service_timer", "service_looks", "service_drained", "service_adapters",
+                  "service_grammar", "service_wait_range", "service_one_prompt")),
     _rule(
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
         advice=("service_chunks", "service_apart"),
     ),
-    _rule("SERVICE.RANK", "dp_load_imbalance", lambda facts: slow_host(facts) or rank(facts), SLOWER, RANK_LOAD,
-          advice=("service_device", "service_routing", "service_joins", "service_rank_host")),
+    _rule("SERVICE.RANK", "dp_load_imbalance", _rank, SLOWER, RANK_LOAD,
+          advice=("service_device", "service_routing", "service_joins", "service_rank_host", "service_stale")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
         _steady(scheduler, Cycle.schedule), SHARE,

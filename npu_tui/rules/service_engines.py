@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, FAR_LONGER, HALF, NEARLY_ALL, NOTABLE, UNSEEN, Threshold
+from npu_tui.analysis.limits import ENOUGH, FAR_LONGER, HALF, NEARLY_ALL, NOTABLE, OUTLYING, UNSEEN, Threshold
 from npu_tui.analysis.service_cost import FEWEST, fitted, in_lockstep, line_of, work_of
 from npu_tui.analysis.service_host import Named, named_in
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
-from npu_tui.analysis.service_timeline import TPOT, Stalls
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Stalls
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -92,6 +92,56 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
         np.where(steps.engine == engines[worst], steps.size, 0),
         partial(evenly if by == "count" else _by_tokens, engines=np.array(engines)), advice,
     )  # fmt: skip
+
+
+def stale(facts: ServiceFacts) -> Cause | None:
+    """Each engine gets its share, yet many requests in a row, as by a router that sees their load now and then.
+
+    Chance brings so few changes from one engine to another less than once in a thousand times.
+    """
+    engines, lat, rids = np.flatnonzero(facts.found.serves), facts.latencies, facts.ttft.rids
+    rids = rids[np.argsort(lat.start[rids], kind="stable")]
+    of = lat.engine[rids]
+    if len(engines) < 2 or len(rids) < _FEWEST or facts.model is None:
+        return None
+    shares = np.bincount(of, minlength=len(facts.found.engines)) / len(of)
+    differs = 1 - float((shares**2).sum())
+    changes, expected = int(np.count_nonzero(np.diff(of))), differs * (len(of) - 1)
+    waits = [TTFT.queue_step, TTFT.queue_full, TTFT.queue_blocks, TTFT.queue_other]
+    held = lat.ttft_parts[:, waits].sum(axis=1)
+    remedy = partial(_least_open, engines, np.where(lat.whole == UNKNOWN, 0, lat.whole - held).clip(0))
+    if changes > HALF * expected or (expected - changes) ** 2 < OUTLYING**2 * expected or not facts.gains(remedy):
+        return None
+    begin = np.flatnonzero(np.append(True, np.diff(of) != 0))
+    row = np.diff(begin, append=len(of))
+    words = {
+        "row": float(np.average(row, weights=row)), "changes": changes, "expected": round(expected),
+        "time": float(np.median(np.diff(lat.start[rids[begin]]))), "count": len(rids),
+        "share": max(facts.ttft.share(*waits)),
+    }  # fmt: skip
+    cost = np.zeros(len(lat.start), np.int64)
+    cost[rids] = np.where(np.arange(len(rids)) > np.repeat(begin, row), held[rids], 0)
+    return draft_of(
+        words["share"], "rank_stale", "rank_stale_detail", words, cost, facts.held(TTFT.queue_full), remedy,
+        "service_stale",
+    )  # fmt: skip
+
+
+def _least_open(engines: I64, lasting: I64, model: ServiceModel) -> ServiceModel:
+    """``model`` with each request on that of ``engines`` which has the fewest then, each ``lasting`` so many ns.
+
+    Where several have as few they take turns.
+    """
+    last, open_until = model.last.copy(), {engine: list[int]() for engine in engines.tolist()}
+    on_them = np.flatnonzero(np.isin(last, engines))
+    for turn, request in enumerate(on_them[np.argsort(model.start[on_them], kind="stable")].tolist()):
+        now = int(model.start[request])
+        for of in open_until.values():
+            of[:] = [end for end in of if end > now]
+        order = engines[(np.arange(len(engines)) + turn) % len(engines)].tolist()
+        last[request] = chosen = min(order, key=lambda engine: len(open_until[engine]))
+        open_until[chosen].append(now + int(lasting[model.rids[request]]))
+    return replace(model, first=np.where(model.first == model.last, last, model.first), last=last)
 
 
 def _joins_late(facts: ServiceFacts, engines: list[int]) -> tuple[int, int, int] | None:

@@ -24,12 +24,12 @@ def wait(facts: ServiceFacts) -> Cause | None:
     """Requests wait although the batch has room and blocks are free, or although nothing runs at all."""
     engines = facts.model.engines if facts.model else ()
     share = facts.ttft.share(TTFT.queue_other)
-    for kind in ("timer", "patience"):
+    for kind in ("timer", "looks", "patience"):
         time = max((getattr(engine, kind) for engine in engines), default=0.0)
         if time and facts.worth((share[0], share[0]), _impatient, NOTABLE):
             return draft_of(
                 share[0], kind, f"{kind}_detail", {"share": share[0], "patience": time}, facts.cost(TTFT.queue_other),
-                facts.held(TTFT.queue_other), _impatient, "service_timer",
+                facts.held(TTFT.queue_other), _impatient, "service_looks" if kind == "looks" else "service_timer",
             )  # fmt: skip
     if not facts.holds:
         return None
@@ -42,7 +42,7 @@ def wait(facts: ServiceFacts) -> Cause | None:
 
 
 def _impatient(model: ServiceModel) -> ServiceModel:
-    return with_engines(model, patience=0.0, timer=0.0)
+    return with_engines(model, patience=0.0, timer=0.0, looks=0.0)
 
 
 def _at_once(model: ServiceModel) -> ServiceModel:

@@ -138,3 +138,24 @@ def test_clients_that_give_up_and_try_again_are_told_with_how_long_they_wait(lim
     assert after
     assert after["tpot_p50"] == pytest.approx(figure(usual, "tpot", 50), rel=0.1)
     assert after["ttft_p50"] == pytest.approx(figure(usual, "ttft", 50), rel=0.2)
+
+
+def test_an_engine_that_looks_for_requests_now_and_then_is_told_with_how_often(tmp_path: Path) -> None:
+    usual = replace(_SERVICE, gap=2500 * MS)
+    found = _told(replace(usual, looks=150 * MS), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("An idle engine looks for new requests only every 15")
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    assert after["ttft_p50"] == pytest.approx(figure(usual, "ttft", 50), rel=0.1)
+
+
+def test_requests_that_come_many_in_a_row_to_one_engine_are_told(tmp_path: Path) -> None:
+    """Each engine gets as many as the other in all."""
+    usual = Service(requests=240, gap=110 * MS, shares=(1, 1), tenants=(Tenant(1, (1200, 2400)),))
+    found = _told(replace(usual, row=12), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("Requests come to one engine many in a row (12 on average)")
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    assert after["ttft_p50"] == pytest.approx(figure(usual, "ttft", 50), rel=0.15)
