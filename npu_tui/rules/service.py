@@ -504,7 +504,7 @@ SERVICE_RULES = (
     _rule("SERVICE.HOST", "gil_lock_preemption", shared, SHARE),
     _rule("SERVICE.STOP", "service_vs_model_performance_gap", stop, advice=("SERVICE.STOP",)),
     _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE,
-          advice=("SERVICE.REPEATS", "service_copies_sent", "service_retries")),
+          advice=("SERVICE.REPEATS", "service_copies_sent", "service_retries", "service_probes")),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule(
         "SERVICE.TRANSFER", "kvcache_transfer_performance", transfer, SHARE, SLOWER,

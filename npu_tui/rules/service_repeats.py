@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict, replace
 
-from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, LITTLE, SOME, UNSEEN
+from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, FAR_LONGER, HALF, LITTLE, NEARLY_ALL, SOME, UNSEEN
 from npu_tui.analysis.service_model import ServiceModel, evenly
-from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
+from npu_tui.analysis.service_timeline import TPOT
+from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN, WHOLE_MS, plus
@@ -22,7 +23,40 @@ _MOST = 3_000  # requests of which all pairs are looked at
 
 def repeats(facts: ServiceFacts) -> Cause | None:
     """Requests come again: once their client has given up on them, or while they are still served."""
-    return _given_up(facts) or _beside(facts)
+    return _given_up(facts) or _beside(facts) or _probes(facts)
+
+
+def _probes(facts: ServiceFacts) -> Cause | None:
+    """The same request comes at a time of its own, as from a probe, and slows the others."""
+    lat, steps = facts.latencies, facts.found.steps
+    rids = facts.ttft.rids[facts.asked[facts.ttft.rids] > 0]
+    kind = facts.asked[rids] * (int(lat.tokens.max(initial=0)) + 1) + lat.tokens[rids].clip(0)
+    _, of, every = np.unique(kind, return_inverse=True, return_counts=True)
+    for number in np.argsort(-every)[:SOME].tolist() if len(rids) else ():
+        mine = rids[of.ravel() == number]
+        start = np.sort(lat.start[mine])
+        between = np.diff(start)
+        if len(mine) < max(ENOUGH, LITTLE * len(rids)) or len(mine) > HALF * len(rids):
+            continue
+        usual = float(np.median(between))
+        if (np.abs(between - usual) <= EVEN * usual).mean() < NEARLY_ALL:
+            continue
+        remedy = partial(without, mine)
+        if facts.better(facts.figures, facts.after(remedy)) < facts.limits[SHARE] and not facts.gains(remedy):
+            continue
+        words = {
+            "count": len(mine), "all": len(rids), "prompt": int(facts.asked[mine[0]]),
+            "tokens": int(lat.tokens[mine[0]]), "every": usual, "usual": round(float(np.median(facts.asked[rids]))),
+        }  # fmt: skip
+        chosen = np.isin(facts.found.pair_rid, mine) & facts.found.pair_prompt
+        blame = np.zeros(len(steps), np.int64)
+        blame[facts.found.pair_step[chosen]] = steps.forward[facts.found.pair_step[chosen]]
+        share = max(facts.tpot.share(TPOT.surcharge, TPOT.prompts))
+        return draft_of(
+            share, "probes", "probes_detail", words, facts.cost(TPOT.surcharge, TPOT.prompts), blame, remedy,
+            "service_probes",
+        )  # fmt: skip
+    return None
 
 
 def _given_up(facts: ServiceFacts) -> Cause | None:

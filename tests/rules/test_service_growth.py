@@ -159,3 +159,14 @@ def test_requests_that_come_many_in_a_row_to_one_engine_are_told(tmp_path: Path)
     after = found.facts.after(found.remedies[first.id])
     assert after
     assert after["ttft_p50"] == pytest.approx(figure(usual, "ttft", 50), rel=0.15)
+
+
+def test_a_probe_that_slows_the_others_is_told_by_its_length_and_how_often_it_comes(tmp_path: Path) -> None:
+    usual = replace(_SERVICE, budget=4096)
+    found = _told(replace(usual, probe=400 * MS), tmp_path)
+    first = found.findings.findings[0]
+    assert words(first.title).startswith("The same request, 3,000 tokens in and 1 out, comes every 400.0 ms")
+    after = found.facts.after(found.remedies[first.id])
+    assert after
+    for name, share in (("ttft", 50), ("tpot", 50)):
+        assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
