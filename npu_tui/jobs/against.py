@@ -26,7 +26,6 @@ from npu_tui.analysis.statistics import (
     paired_shift,
     shift,
 )
-from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.step_times import (
@@ -44,6 +43,7 @@ from npu_tui.jobs.step_times import (
     step_times,
     transfers_by_place,
 )
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 

@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import LONG_NS
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import I64, Bools, Grouped, RowColumns, place_in_run, run_begins
+from npu_tui.jobs.columns import Grouped, RowColumns, place_in_run, run_begins
 from npu_tui.jobs.meetings import Meeting, RankMeetings, views
 from npu_tui.jobs.model import Busy, CallTable, RankProfile
+from npu_tui.trace.arrays import I64, Bools
 
 _OF_ARRIVALS = ("rank", "call", "start", "end", "gap", "has_gap", "own", "has_own", "at_most")
 _OF_COLLECTIVES = ("come", "middle", "last", "cost", "exposed", "transfer", "spread")

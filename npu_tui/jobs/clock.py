@@ -20,10 +20,11 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import FEWEST_EQUALS, ROUNDING_NS, SOME
 from npu_tui.analysis.statistics import MAD_TO_SIGMA, WITHIN
-from npu_tui.jobs.columns import F64, I64, ROUNDED, Bools, Grouped, TextCodes, run_begins
+from npu_tui.jobs.columns import ROUNDED, Grouped, TextCodes, run_begins
 from npu_tui.jobs.meetings import RankMeetings, views
 from npu_tui.jobs.model import RankProfile, is_message, is_send
 from npu_tui.jobs.rank_files import call_name
+from npu_tui.trace.arrays import F64, I64, Bools
 
 # Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle.
 _MOST_HOPS = 256

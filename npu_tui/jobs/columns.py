@@ -8,13 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
-Bools = npt.NDArray[np.bool_]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
+from npu_tui.trace.arrays import F64, I32, I64
 
 SAME_CALL = 2_000
 """ns within which a collective of a trace and one of communication.json start that are the same."""

@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, MAINLY, NOTABLE, PLACES
-from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.job import Job
@@ -18,6 +17,7 @@ from npu_tui.jobs.slowness import Reduction, exposed_transfers
 from npu_tui.profile.expert_tables import Loads
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import runs_of, severity_of
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 
 

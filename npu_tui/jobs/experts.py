@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import EVEN, SOME
 from npu_tui.jobs.blame import Blame
-from npu_tui.jobs.columns import F64, I64, ROUNDED
+from npu_tui.jobs.columns import ROUNDED
 from npu_tui.jobs.model import RankProfile
+from npu_tui.trace.arrays import F64, I64
 
 # Kinds of kernels that show it, those that take most time.
 _PACES = 8

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
-from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import expert_findings, explained_by_experts, padding_findings, swap_findings
 from npu_tui.jobs.finding import LEAST_SHARE, noted, priced
 from npu_tui.jobs.job import Job
@@ -32,6 +31,7 @@ from npu_tui.jobs.several import (
 )
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, sentences, severity_of
+from npu_tui.trace.arrays import F64
 from npu_tui.trace.message import Message, message
 
 _DRIFT = 1e-5

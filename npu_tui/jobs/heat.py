@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import excess_of
 from npu_tui.jobs.job import Job, members
+from npu_tui.trace.arrays import F64
 
 Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free", "experts", "change"]
 METRICS: tuple[Metric, ...] = get_args(Metric)

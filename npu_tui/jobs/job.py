@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.jobs.blame import Blame, before_recorded, blame, excess
 from npu_tui.jobs.clock import RankClock, clocks
-from npu_tui.jobs.columns import I64, Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.finding import LEAST_SHARE
 from npu_tui.jobs.links import Link, judged_links, placed_links
@@ -53,6 +52,7 @@ from npu_tui.jobs.slowness import (
     tail_excess,
 )
 from npu_tui.load.format import Survey
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
 

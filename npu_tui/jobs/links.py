@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL, OUTLYING
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
-from npu_tui.jobs.columns import F64, I64, Grouped
+from npu_tui.jobs.columns import Grouped
 from npu_tui.jobs.meetings import members
 from npu_tui.jobs.model import LinkUse, RankProfile
+from npu_tui.trace.arrays import F64, I64
 
 Verdict = Literal["slow", "falters", "slow_sender", "slow_receiver", "as_others"]
 _UseKind = tuple[str, str, int]

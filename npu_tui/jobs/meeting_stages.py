@@ -8,13 +8,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import MORE_THAN_ONE
-from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.finding import Held, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankCalls, is_message
 from npu_tui.jobs.passes import PipelineCases, PipelineRun
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import SEVERITY_MEDIUM
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.intervals import covered_within, union
 
 

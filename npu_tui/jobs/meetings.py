@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.columns import I64, Bools, Names, RowColumns, TextCodes, place_in_run, run_begins
+from npu_tui.jobs.columns import Names, RowColumns, TextCodes, place_in_run, run_begins
 from npu_tui.jobs.model import (
     NO_ORDINAL,
     NO_PAIR,
@@ -34,6 +34,7 @@ from npu_tui.jobs.model import (
     is_receive,
     is_send,
 )
+from npu_tui.trace.arrays import I64, Bools
 
 
 class Meeting(Struct, frozen=True):

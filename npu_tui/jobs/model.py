@@ -14,9 +14,10 @@ from msgspec.structs import force_setattr
 from msgspec.structs import replace as with_fields
 
 from npu_tui.analysis.experts import ExpertPass, Pace
-from npu_tui.jobs.columns import I64, U64, Bools, Names, RowColumns
+from npu_tui.jobs.columns import Names, RowColumns
 from npu_tui.rules.model import FindingClass
 from npu_tui.strings import texts_of
+from npu_tui.trace.arrays import I64, U64, Bools
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import decimal_number
 

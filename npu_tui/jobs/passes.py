@@ -21,9 +21,10 @@ from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import SOME
 from npu_tui.analysis.ranges import PHASES, phases
-from npu_tui.jobs.columns import F64, I64, Bools, run_begins
+from npu_tui.jobs.columns import run_begins
 from npu_tui.jobs.model import RankCalls, RankPasses, is_message, is_pair, is_receive, is_send
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, Trace
 
 _NEITHER, _FORWARD, _BACKWARD = 0, 1, 2

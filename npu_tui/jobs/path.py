@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.communication import UNKNOWN
 from npu_tui.analysis.path import KINDS, LATE_RANK, UNEXPLAINED, Doing, PathKind
-from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only
 from npu_tui.jobs.kept import summaries_in
 from npu_tui.jobs.path_walk import JobWalk, RankWalk, Section, concatenated, rank_of
 from npu_tui.rules.judged_path import owner_name, owner_text
-from npu_tui.trace.arrays import summed
+from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.text import brief, decimal_number

@@ -23,7 +23,7 @@ from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import COLLECTIVE, DeviceTasks
 from npu_tui.jobs.blame import Blame, common_times
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import I64, SAME_CALL
+from npu_tui.jobs.columns import SAME_CALL
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankCalls, RankProfile, is_send
 from npu_tui.jobs.rank_files import call_name
@@ -35,6 +35,7 @@ from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.judged_path import why_untrusted
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, message
 
 

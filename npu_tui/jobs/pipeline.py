@@ -20,10 +20,11 @@ from npu_tui.analysis.graph import Plan, plan_of, planned
 from npu_tui.analysis.limits import MORE_THAN_ONE
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import F64, I64, Bools, run_begins
+from npu_tui.jobs.columns import run_begins
 from npu_tui.jobs.meetings import RankMeetings
 from npu_tui.jobs.model import CLUSTER, Layout, RankProfile, is_message, is_receive
 from npu_tui.jobs.passes import Change, PipelineCases, PipelineRun, evened
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 
 PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")

@@ -32,7 +32,6 @@ from npu_tui.analysis.launches import dequeued_launches, enqueue_of
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
-from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import (
     KINETO,
     NO_PAIR,
@@ -58,7 +57,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.arrays import BySlice, in_groups
+from npu_tui.trace.arrays import I64, BySlice, in_groups
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from npu_tui.analysis.experts import Pace
 from npu_tui.analysis.limits import A_PART, HALF, HARDLY_ANY, LITTLE, NAMED, NOTABLE
 from npu_tui.jobs.blame import Blame
-from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.model import RankProfile, WaitedLine
 from npu_tui.jobs.rank_files import STILL
 from npu_tui.rules.facts import CUBE
 from npu_tui.rules.rule import LISTED
+from npu_tui.trace.arrays import Bools
 from npu_tui.trace.message import Message, message
 
 SLOW_CARD = 1.03

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.limits import HALF, SOME
-from npu_tui.jobs.columns import I64
 from npu_tui.jobs.finding import Held, noted, priced
 from npu_tui.jobs.job import Group, Job
 from npu_tui.jobs.links import NETWORK, Link
@@ -18,6 +17,7 @@ from npu_tui.jobs.model import Busy, RankProfile
 from npu_tui.jobs.slowness import exposed_transfers
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import SEVERITY_MEDIUM
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 

@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import (
     SAME_BOOT,
     Busy,
@@ -28,6 +27,7 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 

@@ -19,13 +19,13 @@ from npu_tui.analysis.graph import Graph
 from npu_tui.analysis.limits import FAR_LONGER, LITTLE, LONG_NS, MAINLY, NOTABLE, OUTLYING, PLACES
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import I64
 from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.model import RankProfile, Stint, step_order
 from npu_tui.jobs.role_steps import generates
 from npu_tui.load.roles import replica_of
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import SEVERITY_MEDIUM
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import clipped, covered
 from npu_tui.trace.message import message
 from npu_tui.trace.once import once

@@ -18,8 +18,8 @@ from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, HARDLY_ANY, NEARLY_ALL, OUTLYING, SOME, UNSEEN
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.blame import Blame
-from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.model import Busy, RankProfile
+from npu_tui.trace.arrays import F64, I64, Bools
 
 _REPLAYED = 16
 """At most this many ranks are replayed, those that most exceed the work of their peers."""

@@ -17,11 +17,11 @@ from msgspec import Struct
 from npu_tui.analysis.evidence import Loss
 from npu_tui.analysis.limits import ALMOST_ALL
 from npu_tui.analysis.statistics import SEVERAL, longest_usual
-from npu_tui.jobs.columns import F64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.model import step_order
 from npu_tui.load.companions import STEP_FILE
 from npu_tui.load.documents import COMMUNICATION
+from npu_tui.trace.arrays import F64, Bools
 from npu_tui.trace.message import message
 
 TIMES = ("computing", "free", "work", "exposed", "wait", "transfer", "bubble", "total")

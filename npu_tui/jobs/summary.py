@@ -20,10 +20,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple, replace
 
-from npu_tui.jobs.columns import I32, I64
 from npu_tui.jobs.model import RankFinding, RankProfile
 from npu_tui.load.errors import InputError
 from npu_tui.strings import words
+from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 

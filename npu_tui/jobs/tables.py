@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npu_tui.jobs.columns import I64
 from npu_tui.profile.table import (
     CodedLabels,
     Column,
@@ -30,7 +29,7 @@ from npu_tui.profile.table import (
     us,
 )
 from npu_tui.strings import say, words
-from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.arrays import I64, in_groups
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a job is not needed to name its tables

@@ -15,7 +15,7 @@ from msgspec import Struct
 from npu_tui.analysis.limits import LITTLE
 from npu_tui.jobs.blame import Arrival, BlamedCollective
 from npu_tui.jobs.clock import RankClock
-from npu_tui.jobs.columns import F64, I64, SAME_CALL
+from npu_tui.jobs.columns import SAME_CALL
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.passes import Change
@@ -24,6 +24,7 @@ from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.args import ArgReader
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.model import Health, Trace
 from npu_tui.trace.nature import CALLS
 

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.native.cells import spread
+from npu_tui.trace.arrays import I32, U8, Bools
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import char_cells
-from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
+from npu_tui.view.grid import CONTINUED, SPACE, U32, Attr, Grid
 from npu_tui.view.palette import IS_GROUND, LIT, SHADES, Ink, Palette, bar
 
 GlyphSet = Literal["blocks", "safe", "ascii"]
@@ -237,10 +238,6 @@ def _beside_text(grid: Grid) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     beside[:, :-1] |= text[:, 1:]
     return np.asarray(beside)
 
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 Rgb = tuple[int, int, int]
 Colour = Rgb | int | None

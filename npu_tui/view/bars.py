@@ -14,9 +14,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.native.cells import I32, I64, Bools, Cells, spread
+from npu_tui.trace.arrays import U8
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import HEIGHTS, WIDTHS, cell_count, char_cells, drawable
-from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
+from npu_tui.view.grid import CONTINUED, SPACE, U32, Attr, Grid
 from npu_tui.view.palette import LIT, SHADES, Ink
 
 RUNGS = 4

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.native.cells import I64, Levels
+from npu_tui.trace.arrays import I32
 from npu_tui.trace.model import Rows, Trace
 from npu_tui.view.bars import NameLadders
 from npu_tui.view.curves import DrawnArea, StepCurve, counter_curve
@@ -21,8 +22,6 @@ from npu_tui.view.path_lane import PathLane, RowMarks
 from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import Chart, Scene, ScreenRow
 from npu_tui.view.viewport import Viewport
-
-I32 = npt.NDArray[np.int32]
 
 _MOST_ROWS = 512  # folded rows that keep their index; a trace with more lanes makes them again now and then
 _MOST_GUTTER_ROWS = 4096

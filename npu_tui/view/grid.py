@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import U8
 from npu_tui.trace.text import char_cells
 
-U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 
 SPACE = ord(" ")

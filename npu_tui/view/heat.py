@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import F64, U8
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable, padded, shortened
 from npu_tui.view.bars import points
-from npu_tui.view.grid import U8, U32, Attr, Grid
+from npu_tui.view.grid import U32, Attr, Grid
 from npu_tui.view.palette import Ink, bar
-
-F64 = npt.NDArray[np.float64]
 
 GLYPHS = np.array([ord(char) for char in "·░▒▓█"], np.uint32)
 ALARMING = np.array([Ink.FAINT, Ink.DIM, Ink.ACCENT, Ink.ALERT_LOW, Ink.ALERT], np.uint8)

@@ -13,13 +13,11 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import U8
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import LayerKind
-
-U8 = npt.NDArray[np.uint8]
 
 SHADES = 3
 PLAIN, ZEBRA, LIT = range(SHADES)

@@ -17,15 +17,12 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from npu_tui.strings import say
+from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Lane, RoleKind, Rows, Trace
 from npu_tui.view.path_lane import PathLane
 from npu_tui.view.viewport import Viewport
-
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 Alignment = Literal["step", "operation", "every"]
 Face = Literal["both", "base", "new"]
