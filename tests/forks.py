@@ -15,6 +15,7 @@ from mmap import mmap
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from tempfile import TemporaryFile
+from weakref import finalize
 
 import pytest
 
@@ -64,6 +65,8 @@ def _run(session: pytest.Session, tasks: list[range], numbers: int, stop: mmap, 
     folders._basetemp = folders.getbasetemp() / f"fork{os.getpid()}"
     folders._basetemp.mkdir(mode=0o700)
     manager.register(told)
+    for inherited in list(finalize._registry):
+        inherited.atexit = False  # such as the removal of a folder that others read as well
 
     def following() -> list[int]:
         number = os.read(numbers, 4)
@@ -86,6 +89,7 @@ def _forked(session: pytest.Session, tasks: list[range], numbers: int, stop: mma
         for side in sides[:-1]:
             side.close()
         _run(session, tasks, numbers, stop, _Told(session.config, sides[-1]))
+        finalize._exitfunc()
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

@@ -10,13 +10,24 @@ import pytest
 from forks import stretches
 
 TESTS = """
-import os, pytest
+import os, pytest, tempfile
+
+here = tempfile.TemporaryDirectory(dir=os.getcwd(), prefix="shared")
+
+@pytest.mark.parametrize("number", range(5))
+def test_shared(number):
+    assert os.path.isdir(here.name)
 
 @pytest.mark.parametrize("number", range(9))
 def test_number(number, capfd):
     os.write(1, b"heard")
     assert number != 7
     assert capfd.readouterr().out == "heard"
+
+def test_folder(tmp_path):
+    global kept
+    kept = tempfile.TemporaryDirectory(dir=tmp_path.parent.parent, prefix="kept")
+
 
 def test_end():
     os._exit(3)
@@ -39,16 +50,27 @@ def test_a_stretch_ends_with_a_file_where_one_ends_soon() -> None:
     assert next(stretches(files[8:], 1)) == range(9)
 
 
-def test_failures_and_ends_of_processes_are_told(tmp_path: Path) -> None:
-    (tmp_path / "test_these.py").write_text(TESTS)
-    words = [sys.executable, "-m", "pytest", "-p", "forks", "-p", "no:cacheprovider", "--forks", "2", "-ra", "-v"]
-    path = str(Path(__file__).parent)
-    done = subprocess.run(
-        [*words, f"--basetemp={tmp_path / 'base'}", "test_these.py"], cwd=tmp_path, capture_output=True, text=True,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": path},
+def run_forked(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """``TESTS`` in two processes."""
+    (folder / "test_these.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-p", "forks", "-p", "no:cacheprovider", "--forks", "2", "-ra", "-v"]
+    return subprocess.run(
+        [*command, f"--basetemp={folder / 'base'}", "test_these.py", *words], cwd=folder, capture_output=True,
+        text=True, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parent)},
     )  # fmt: skip
+
+
+def test_failures_and_ends_of_processes_are_told(tmp_path: Path) -> None:
+    done = run_forked(tmp_path, "-k", "number or end")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "2 failed, 8 passed" in done.stdout
     assert "FAILED test_these.py::test_number[7] - assert 7 != 7" in done.stdout
     assert "the process that ran it ended with 3" in done.stdout
     assert "heard" not in done.stderr
+
+
+def test_folders_of_a_process_are_removed_when_it_ends_and_no_others(tmp_path: Path) -> None:
+    done = run_forked(tmp_path, "-k", "folder or shared")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
+    assert not [*tmp_path.glob("shared*"), *tmp_path.rglob("kept*")]

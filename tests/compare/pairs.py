@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +24,14 @@ from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.measured import MeasuredSide
 from npu_tui.profile.profile import Profile
 
-_KEPT = TemporaryDirectory(prefix="npu-tui-pairs-")
-"""Args are read from the files when they are asked for."""
 _NUMBERS = count()
+
+
+@cache
+def _kept(process: int) -> TemporaryDirectory[str]:
+    """The folder of a ``process``: args are read from the files when they are asked for."""
+    return TemporaryDirectory(prefix="npu-tui-pairs-")
+
 
 BASE = Situation(
     name="base",
@@ -62,7 +68,7 @@ def _plain(situation: Situation, *_: object) -> Profile:
 
 
 def _written(situation: Situation, edit: Callable[[str], str]) -> Path:
-    folder = Path(_KEPT.name) / str(next(_NUMBERS))
+    folder = Path(_kept(os.getpid()).name) / str(next(_NUMBERS))
     for name, content in recorded(situation, simulator.simulate(situation)).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
