@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine, own_lines
+from npu_tui.analysis.code_lines import CodeLine, own_lines, user_line
 from npu_tui.analysis.drains import idle_work
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NAMED, Threshold
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import AWAIT
 from npu_tui.rules import pages
@@ -20,9 +24,9 @@ from npu_tui.rules.blame import (
     without_all,
 )
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import called
+from npu_tui.rules.host_work import called, works
 from npu_tui.rules.inputs import NOTHING, Span, common, largest, length_of, without
-from npu_tui.rules.judged_path import lines_under, path_owners
+from npu_tui.rules.judged_path import lines_under, owner_text, path_owners, short_call
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -159,8 +163,38 @@ def loader(facts: Facts) -> Draft | None:
     single = len(facts.begun(facts.named(("python", "other"), lambda name: "singleprocess" in name.lower()))) > 0
     advice = advise("workers" if single else "workers_more", "pin_memory", "storage")
     words = {"waits": draft.title.args["waits"], "unit": facts.unit}
-    return replace(draft, advice=advice, verdict=message("finding.loader.verdict", **words))
+    verdict = message("finding.loader.verdict", **words)
+    if (doing := _fetches_itself(facts)) is None:
+        return replace(draft, advice=advice, verdict=verdict)
+    known = doing.where is not None and any(
+        (line := user_line(call)) is not None and line.function == doing.where.function for call in doing.calls
+    )
+    what: Said = owner_text(facts.trace, doing if known else replace(doing, where=None))
+    through = [short_call(call) for call in doing.calls[1:NAMED]]
+    title = message("finding.loader.title_itself", what=what, **draft.title.args)
+    parts = draft.detail, message("finding.loader.itself", what=what, calls=through) if through and not single else ""
+    lines = (doing.where,) if known and doing.where is not None else ()
+    more = advice if single else advise("fetch_itself")
+    verdict = message("finding.loader.verdict_itself", what=what, **words)
+    return replace(
+        draft, title=title, detail=sentences(*parts), advice=more, verdict=verdict, code_lines=lines, anywhere=not known
+    )
 
+
+def _fetches_itself(facts: Facts) -> Owner | None:
+    """The call that is most of fetching, where that is no wait for a worker of the loader; None where it is one."""
+    owners = [replace(owner, name=owner.name or owner.calls[0]) for owner in works(facts)["DATA.LOADER"] if owner.calls]
+    times = Counter[str]()
+    for owner in owners:
+        times[owner.name] += owner.on_path
+    name, most = times.most_common(1)[0] if times else ("", 0)
+    if not most > HALF * sum(times.values()) or _WAITS.search(name) or _LOADER in name.lower():
+        return None
+    return max((owner for owner in owners if owner.name == name), key=lambda owner: owner.on_path)
+
+
+_WAITS = re.compile(r"acquire|poll|select|wait|sleep", re.IGNORECASE)
+"""Calls that wait for a thread, a pipe or a queue."""
 
 _LOADER = "dataloader"
 
@@ -252,8 +286,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "python"),
         check=loader,
         thresholds=(LOADER_LEAST_MS, SYNC_SHARE, *GRADES),
-        advice=("workers", "workers_more", "pin_memory", "storage"),
-        gpu=("workers", "workers_more", "pin_memory", "storage"),
+        advice=("workers", "workers_more", "pin_memory", "storage", "fetch_itself"),
+        gpu=("workers", "workers_more", "pin_memory", "storage", "fetch_itself"),
         pages=(pages.DATA, pages.TUNING),
         change="""\
 -loader = DataLoader(data, batch_size=64)

@@ -130,6 +130,25 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def fetched(self, number: int, free: float, call: str = "<built-in function fork>") -> float:
+        """Kernels, after whose end a function of the program makes the iterator of its loader anew, in one ``call``."""
+        begin = self.at
+        for _ in range(20):
+            free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 200, "/app/train.py(5): forward;")
+        called = self.at
+        self.at = free + 3000
+        self.frame(call, called + 2)
+        self.frame("torch/utils/data/dataloader.py(995): __init__", called + 1)
+        self.frame("app/batches.py(150): draw", called)
+        self.frame("app/train.py(9): train", begin)
+        self.at += 5
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
+    def waited(self, number: int, free: float) -> float:
+        """As ``fetched``, but for a worker of the loader."""
+        return self.fetched(number, free, "<method 'acquire' of '_thread.lock' objects>")
+
 
 def found(folder: Path, step: Callable[[Job, int, float], float] = Job.step) -> list[Finding]:
     """The findings that count of four steps."""
@@ -174,6 +193,16 @@ def test_an_operation_that_computes_on_the_host_is_named(tmp_path: Path) -> None
     assert lead.id == "HOST.WORK"
     assert words(lead.title).startswith("aten::searchsorted at offload.py:")
     assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * 800, rel=0.1)
+
+
+@pytest.mark.parametrize(("step", "itself"), [(Job.fetched, True), (Job.waited, False)])
+def test_what_a_process_does_itself_for_a_batch_is_named(
+    step: Callable[[Job, int, float], float], itself: bool, tmp_path: Path
+) -> None:
+    loader = next(row for row in found(tmp_path, step) if row.id == "DATA.LOADER")
+    assert ("mostly in fork at batches.py:150 in draw()" in words(loader.title)) == itself
+    assert ("persistent_workers" in words(loader.advice[0])) == itself
+    assert (loader.gain_ns or 0) / 1000 == pytest.approx(3000, rel=0.1)
 
 
 def test_a_wait_in_a_function_of_a_library_is_told_by_that_function(tmp_path: Path) -> None:
