@@ -10,7 +10,7 @@ from npu_tui.analysis import drains, host_owners, limits, memory
 from npu_tui.compare import differences, kernels
 from npu_tui.jobs import against, expert_loads
 from npu_tui.output.explain import KINDS
-from npu_tui.rules import cpu, data, parallelism
+from npu_tui.rules import cpu, data, needless, parallelism
 from npu_tui.rules import kernels as kernel_rules
 from npu_tui.rules import links as planes
 from npu_tui.rules.rule import SEVERITY_MEDIUM
@@ -26,6 +26,7 @@ COMPARED: dict[str, set[float]] = {
     "HOST.QUOTA": {cpu.PERIOD_NS / 1e6},
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
     "KERNEL.SHAPE": {kernel_rules._BLOCK},
+    "OP.MASK": {needless._COMPRESSED_SIDE, 2, 3},  # two values of sparse_mode
     "MEM.VECTOR": {limits.BEST_PERCENTILE},
     "DIFF.RANK": {limits.HARDLY_ANY * PERCENT, 1, 1 / against._FALSE},
     "DIFF.KERNEL.SLOWER": {kernels._DISCOVERY, kernels._FEW_CALLS * PERCENT},
