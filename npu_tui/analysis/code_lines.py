@@ -117,16 +117,18 @@ _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 
 def _below(stack: str, line: CodeLine) -> list[CodeLine] | None:
     """The frames of libraries that ``line`` calls in ``stack``, outermost first; None where ``line`` is not in it."""
-    found: list[CodeLine] = []
+    frames = called_lines(stack)
+    return frames[: frames.index(line)][::-1] if line in frames else None
+
+
+def called_lines(stack: str) -> list[CodeLine]:
+    """The frames of a call stack but for those of Python, of the framework and of generated code, innermost first."""
+    found = []
     for frame in stack.split(";"):
-        if (match := FRAME.fullmatch(frame.strip())) is None:
-            continue
-        each = CodeLine(match["file"], int(match["line"]), match["function"])
-        if each == line:
-            return found[::-1]
-        if not _GENERATED.match(each.file) and is_of_user(_INSTALLED.sub("", each.file)):
-            found.append(each)
-    return None
+        match = FRAME.fullmatch(frame.strip())
+        if match is not None and not _GENERATED.match(match["file"]) and is_of_user(_INSTALLED.sub("", match["file"])):
+            found.append(CodeLine(match["file"], int(match["line"]), match["function"]))
+    return found
 
 
 def model_line(frames: Iterable[str]) -> CodeLine | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine, library_line, own_lines, stack_of, user_line, user_lines
+from npu_tui.analysis.code_lines import CodeLine, called_lines, library_line, own_lines, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ALMOST_ALL, AWAKE_NS, COPY_NS, HALF, NOTABLE
 from npu_tui.analysis.path import Owner
@@ -41,8 +41,8 @@ def line_within(facts: Facts, line: CodeLine, operations: I64, weight: I64 | F64
 
 @once_per_device
 def _of_stacks(facts: Facts) -> list[tuple[Function, ...]]:
-    """The functions of the user in each call stack, the innermost first."""
-    return [tuple(map(function_of, user_lines(stack))) for stack in facts.trace.stacks]
+    """The functions of the user and of libraries in each call stack, the innermost first."""
+    return [tuple(map(function_of, called_lines(stack))) for stack in facts.trace.stacks]
 
 
 def stacks_of_launches(facts: Facts, items: I64) -> I64:
@@ -70,7 +70,7 @@ def _begun_in(facts: Facts, function: Function, items: I64) -> Bools:
 
 
 def functions_around(facts: Facts, stack: int) -> tuple[Function, ...]:
-    """The functions of the user in a call stack, the innermost first."""
+    """The functions of the user and of libraries in a call stack, the innermost first."""
     return _of_stacks(facts)[stack] if stack >= 0 else ()
 
 
@@ -192,8 +192,10 @@ def _work_of(owner: Owner) -> int:
 
 def _functions(owner: Owner) -> tuple[Function, ...]:
     """The functions of the user around the work of ``owner``, the innermost first."""
-    lines = [owner.where, *map(user_line, owner.calls)]
-    return tuple(dict.fromkeys(function_of(line) for line in lines if line is not None))
+    called = [function_of(line) for line in map(user_line, owner.calls) if line is not None]
+    own = () if owner.where is None else (function_of(owner.where),)
+    # What a library does for the line is inside its function.
+    return tuple(dict.fromkeys((*called, *own) if own and own[0] in called else (*own, *called)))
 
 
 def _as_function(function: Function, owners: Sequence[Owner], beside: Sequence[Owner], copies: I64) -> Owner:

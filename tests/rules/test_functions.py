@@ -211,3 +211,36 @@ def test_a_wait_in_a_function_of_a_library_is_told_by_that_function(tmp_path: Pa
     assert "waiting in torch.distributed.distributed_c10d.all_gather_object at report.py:9 in get()" in words(
         lead.title
     )
+
+
+def test_what_a_library_does_for_a_line_is_one_finding_with_its_copies(tmp_path: Path) -> None:
+    """An optimizer on the CPU that the line of the program reaches through an installed library; its model is apart."""
+    library = "/opt/lib/python3.10/site-packages/deepspeed"
+    inside = f"{library}/cpu_adam.py(98): step;\r\n{library}/zero.py(7): optimize;\r\n/app/train.py(9): train;"
+    apart = f"{library}/engine.py(4): forward;\r\n/app/train.py(9): train;"
+    job, free = Job(), 0.0
+    for number in range(4):
+        begun = job.at
+        for _ in range(20):
+            free = job.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 500, apart)
+        job.at += 2
+        called = job.at
+        for _ in range(2):
+            began = job.at
+            free = job.run("aten::copy_", "MEMCPY_ASYNC", free, 1500, inside, "PCIE_DMA_SQE")
+            job.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", job.at, free + 5 - job.at)
+            job.at = free + 6
+            job.frame("<built-in method copy_ of Tensor object>", began)
+            since, job.at = job.at, job.at + 2000
+            job.frame("<built-in method adam_update of PyCapsule object>", since)
+            free = job.run("aten::copy_", "MEMCPY_ASYNC", free, 1000, inside, "PCIE_DMA_SQE")
+        job.frame("deepspeed/cpu_adam.py(90): step", called)
+        job.at += 1
+        job.frame("deepspeed/zero.py(5): optimize", called - 1)
+        job.frame("train.py(3): train", begun)
+        job.at += 5
+        job.trace.step(number, begun - 1, job.at - begun)
+    first = profile_at(job.trace.write(tmp_path)).findings.findings[0]
+    assert first.id == "HOST.WORK"
+    assert "cpu_adam.py" in words(first.title)
+    assert first.gain_ns == pytest.approx(2 * (2000 + 1500 + 1000) * 1000, rel=0.1)
