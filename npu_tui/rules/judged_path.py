@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.communication import UNKNOWN, lane_and_place
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.limits import HALF, NEARLY_ALL
@@ -26,7 +26,7 @@ from npu_tui.rules.inputs import Span, length_of
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
-from npu_tui.trace.classes import FRAME
+from npu_tui.trace.classes import FRAME, is_of_program
 from npu_tui.trace.intervals import covered_within, intersection, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
@@ -95,6 +95,9 @@ def owner_text(trace: Trace, owner: Owner, inner: CodeLine | None = None) -> Mes
         return message(f"path.owner.{word}_nowhere", **words)
     line = line_of(owner.where, inner)
     if owner.name.endswith(f"({owner.where.line}): {owner.where.function}") and owner.doing == "work":
+        outer = next((each for each in map(user_line, owner.calls) if each and is_of_program(each.file)), None)
+        if outer is not None and not is_of_program(owner.where.file):
+            line = line_of(outer, owner.where)
         return message("path.owner.work_nowhere", name=line)  # the frame itself
     return message(f"path.owner.{word}", line=line, **words)
 
