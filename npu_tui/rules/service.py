@@ -498,7 +498,7 @@ SERVICE_RULES = (
     _rule(
         "SERVICE.OUTPUT", "model_pre_post_processing_latency", output, SHARE,
         advice=("SERVICE.OUTPUT", "service_output_detokenizer", "service_output_clients", "service_output_timer",
-                "service_output_loop"),
+                "service_output_loop", "service_output_tokenizer"),
     ),
     _rule("SERVICE.COPIES", "service_vs_model_performance_gap", copies, SHARE),
     _rule("SERVICE.HOST", "gil_lock_preemption", shared, SHARE),

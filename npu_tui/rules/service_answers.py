@@ -14,10 +14,10 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
 from npu_tui.rules.service_parts import FEWEST_REQUESTS, part
-from npu_tui.trace.arrays import F64, I64, summed
-from npu_tui.trace.intervals import covered_within
+from npu_tui.trace.arrays import F64, I32, I64, summed
+from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import message
-from npu_tui.trace.service import DETOKENIZERS, SENDERS, plus
+from npu_tui.trace.service import DETOKENIZERS, SENDERS, TOKENIZERS, plus
 
 
 def stop(facts: ServiceFacts) -> Cause | None:
@@ -80,7 +80,10 @@ def output(facts: ServiceFacts) -> Cause | None:
     words: dict[str, Any] = {"share": found.share}
     each, alone = _sends(sent, len(lat.start))
     slow = (each > LONG_NS) & (alone >= HALF * lat.tokens) & (lat.tokens > 0)
-    if covered_within(made[0], made[1], low, high).sum() >= HALF * whole:
+    if _tokenizes_meanwhile(facts, low, high):
+        kind, asked = "tokenizer", facts.ranges(TOKENIZERS)
+        words |= {"each": float((asked[1] - asked[0]).mean()), "busy": _busy(asked, facts)}
+    elif covered_within(made[0], made[1], low, high).sum() >= HALF * whole:
         kind = "detokenizer"
         words |= {"busy": _busy(made, facts), "each": float((made[1] - made[0]).mean()), "size": steps.size.mean()}
     elif covered_within(sent[0], sent[1], low, high).sum() >= HALF * whole and slow.any():
@@ -97,6 +100,29 @@ def output(facts: ServiceFacts) -> Cause | None:
         return replace(found, detail=sentences(found.detail, message("finding.service.output_unknown")))
     title, detail = (message(f"finding.service.output_{key}", **words) for key in (kind, f"{kind}_detail"))
     return replace(found, title=title, detail=sentences(detail, found.detail), advice=(f"service_output_{kind}",))
+
+
+def held_by_prompts(facts: ServiceFacts) -> bool:
+    """Whether tokens leave late as the process that sends them makes tokens of prompts meanwhile."""
+    lat = facts.latencies
+    rids = facts.ttft.rids[lat.token[facts.ttft.rids] >= 0]
+    low = facts.found.steps.end[lat.token[rids]]
+    late = _late(facts) is not None
+    return late and _tokenizes_meanwhile(facts, low, np.maximum(low, (lat.start + lat.ttft)[rids]))
+
+
+def _tokenizes_meanwhile(facts: ServiceFacts, low: I64, high: I64) -> bool:
+    """Whether prompts are tokenized by the process that sends for most of the times from ``low`` to ``high``."""
+    service, (begin, end, _) = facts.found.service, facts.ranges(TOKENIZERS)
+    texts, spans = service.texts, service.spans
+
+    def processes(names: tuple[str, ...]) -> I32:
+        codes = [code for code, text in enumerate(texts) if text.lower() in names]
+        return spans.process[np.isin(spans.name, codes)]
+
+    if not len(begin) or not np.isin(processes(TOKENIZERS), processes((*DETOKENIZERS, *SENDERS))).any():
+        return False
+    return bool(covered_within(*union(begin, end), low, high).sum() >= HALF * max(int((high - low).sum()), 1))
 
 
 def _stands_still(facts: ServiceFacts) -> tuple[I64, I64] | None:

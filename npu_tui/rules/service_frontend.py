@@ -10,6 +10,7 @@ from npu_tui.analysis.service_model import ServiceModel
 from npu_tui.analysis.service_steps import ROUNDING
 from npu_tui.analysis.service_timeline import TTFT
 from npu_tui.rules.rule import sentences
+from npu_tui.rules.service_answers import held_by_prompts
 from npu_tui.rules.service_engines import SHORT
 from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts
 from npu_tui.rules.service_parts import part
@@ -32,6 +33,8 @@ def frontend(facts: ServiceFacts) -> Cause | None:
         return None
     if told := _in_flight(facts, found) or _for_range(facts, found):
         return told
+    if held_by_prompts(facts):  # told with the tokens that it holds up
+        return None
     if not len(of):
         return found
     own, begun = summed(of, end - begin, len(lat.start)), np.full(len(lat.start), UNKNOWN)

@@ -63,6 +63,7 @@ _LATE = Service(requests=80, gap=400 * MS, stream=150 * MS)  # tokens leave so l
     ("name", "alone", "title"),
     [
         ("detokenize", 1, "they wait for the detokenizer"),
+        ("tokenize", 1, "the process that sends them tokenizes prompts meanwhile"),
         ("sendResponse", 1, "sending to some clients holds up the others"),
         ("sendResponse", 0, "Tokens leave the service late: "),
         ("", 0, "Tokens leave the service late: "),
@@ -75,6 +76,7 @@ def test_what_holds_tokens_is_what_runs_until_they_leave(name: str, alone: int, 
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     like = next(event for event in events if event["name"] == "detokenize")
     events = [event for event in events if event["name"] != "detokenize"]
+    events += [like] if name == "tokenize" else []
     zero = like["ts"] - (served(_LATE).requests[0].first_token - _LATE.output // 2) / 1000
     for request in served(_LATE).requests if name else ():
         times = request.output if alone else 1
