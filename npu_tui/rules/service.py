@@ -14,6 +14,8 @@ from npu_tui.analysis.limits import (
     FAR_LONGER,
     HALF,
     LITTLE,
+    MORE_THAN_ONE,
+    NEARLY_ALL,
     NOTABLE,
     AnyThreshold,
 )
@@ -343,6 +345,8 @@ def _sizes(facts: ServiceFacts) -> Cause | None:
 def _filled(facts: ServiceFacts) -> Cause | None:
     """Steps that only decode take as long for one request as for many: filled up to a large size, or without graphs."""
     filled, steps = facts.filled, facts.found.steps
+    if (several := _several_steps(facts)) is not None:
+        return several
     if filled is None:
         return _floored(facts)
     alone = (steps.work == Work.decode) & (steps.size > filled.above)
@@ -358,6 +362,28 @@ def _filled(facts: ServiceFacts) -> Cause | None:
     )  # fmt: skip
     told = message(f"finding.service.model_filled_{'told' if filled.sure else 'assumed'}", **words)
     return replace(draft, detail=sentences(draft.detail, told))
+
+
+def _several_steps(facts: ServiceFacts) -> Cause | None:
+    """Each schedule covers several decode steps: tokens come so many at a time, though nothing drafts any."""
+    found, steps = facts.found, facts.found.steps
+    decodes = found.pair_tokens[~found.pair_prompt & found.serves[steps.engine[found.pair_step]]]
+    if len(decodes) < _FEWEST_DECODES or len(found.service.spec_decodes) or steps.cycle[:, Cycle.draft].any():
+        return None
+    each = int(np.median(decodes))
+    given = facts.latencies.tokens[facts.tpot.rids].sum() / max(int(facts.latencies.turns[facts.tpot.rids].sum()), 1)
+    if each < MORE_THAN_ONE or (decodes == each).mean() < NEARLY_ALL or given < HALF * each:
+        return None
+    alone = steps.work == Work.decode
+    time = float(np.median(steps.forward[alone])) if alone.any() else float(np.median(steps.forward))
+    words = {"each": each, "time": time, "share": 1 - 1 / each}
+    return draft_of(
+        1 - 1 / each, "several_steps", "several_steps_detail", words, facts.cost(TTFT.queue_step, TPOT.forward),
+        np.where(alone, steps.forward, 0), None, "service_several_steps",
+    )  # fmt: skip
+
+
+_FEWEST_DECODES = 100  # tokens of a request in a step that show how many it is given at a time
 
 
 def _floored(facts: ServiceFacts) -> Cause | None:
@@ -513,7 +539,7 @@ SERVICE_RULES = (
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
         advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled", "service_eager",
-                "service_padded"),
+                "service_padded", "service_several_steps"),
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,
           advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted")),

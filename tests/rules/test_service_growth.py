@@ -170,3 +170,12 @@ def test_a_probe_that_slows_the_others_is_told_by_its_length_and_how_often_it_co
     assert after
     for name, share in (("ttft", 50), ("tpot", 50)):
         assert after[f"{name}_p{share}"] == pytest.approx(figure(usual, name, share), rel=0.1)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_several_decode_steps_in_a_schedule_are_told_where_nothing_drafts(told: bool, tmp_path: Path) -> None:
+    Folder(served(replace(_SERVICE, drafts=7, draft=0, accepted=1000))).write(tmp_path)
+    if told:
+        (tmp_path / "spec_decode.csv").unlink()
+    titles = [words(one.title) for one in judged(load(tmp_path), Thresholds()).findings.findings]
+    assert any(title.startswith("Each schedule covers 8 decode steps") for title in titles) == told
