@@ -193,9 +193,10 @@ def _why(job: Job, ranks: Sequence[int], gain: int) -> Message | None:
     if all((each.card or 0.0) >= SLOW_CARD and each.slower >= HALF * gain for each in every):
         what, words = slow_in(every)
         return message(f"job.{whose}.by.{what}", **words)
-    times = min(each.host or 0.0 for each in every)
-    if times >= SLOW_HOST and all(_idles_longer(job, place) >= HALF * gain for place in places):
-        return message(f"job.{whose}.by.host", times=times)
+    for what, each_times in (("host", [each.host for each in every]), ("asking", [each.asking for each in every])):
+        times = min(each or 0.0 for each in each_times)
+        if times >= SLOW_HOST and all(_idles_longer(job, place) >= HALF * gain for place in places):
+            return message(f"job.{whose}.by.{what}", times=times)
     cause = _cause_on_all(job, ranks, gain)
     waits = len(ranks) == 1 and (cause is None or cause.id == "SYNC.HOST")
     if waits and (still := stands_still(job.ranks, places[0], gain, job.by_step.steps, job.slow_cells[places[0]])):

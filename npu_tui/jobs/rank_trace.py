@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS
 from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
@@ -52,6 +53,7 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.passes import launched_at, passes_of
 from npu_tui.jobs.rank_files import call_name, findings_of
+from npu_tui.jobs.reasons import OPERATIONS
 from npu_tui.jobs.role_steps import stints_added
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
@@ -74,7 +76,7 @@ _NO_NOTIFY = (1 << 64) - 1
 
 _MOST_NOTIFIES = 8_192  # notifies that are kept of a rank; more of them bound its clock no better
 
-_HOST_PACES = 16  # calls of CANN that are kept of a rank: the launch of a kernel takes some ten
+_HOST_PACES = 16  # calls of CANN, and operations, that are kept of a rank: the launch of a kernel takes some ten
 
 _OF_EXPERTS = {"ep", "exp", "expert"}  # words in the names of groups whose ranks share the experts
 
@@ -210,11 +212,27 @@ def _with_paces(profile: RankProfile, measured: Profile) -> RankProfile:
 
 
 def _host_paces(profile: Profile) -> tuple[Pace, ...]:
-    """The calls of CANN that are made most often: for each the usual length, which no single wait changes."""
-    slices, calls = profile.trace.slices, sorted(profile.apis, key=lambda row: -row.count)[:_HOST_PACES]
-    usual = [float(np.median(slices.end[row.items] - slices.start[row.items])) for row in calls]
+    """The calls of CANN, and the operations of the framework that do not wait, that are made most often.
+
+    For each the usual length, which no single wait changes.
+    """
+    trace, slices = profile.trace, profile.trace.slices
+    calls = sorted(profile.apis, key=lambda row: -row.count)[:_HOST_PACES]
+    told = [(row.name, row.level, row.items) for row in calls]
+    if "cpu_op" in trace.categories:
+        asking = [name.startswith("aten::") and name not in BLOCKING_OPERATIONS for name in trace.names]
+        asked = np.flatnonzero(slices.category == trace.categories.index("cpu_op"))
+        asked = asked[np.array(asking, np.bool_)[slices.name[asked]]]
+        counts = np.bincount(slices.name[asked], minlength=1)
+        often = np.argsort(-counts, kind="stable")[:_HOST_PACES]
+        told += [
+            (trace.names[code], OPERATIONS, asked[slices.name[asked] == code])
+            for code in often[counts[often] > 0].tolist()
+        ]
+    usual = [float(np.median(slices.end[items] - slices.start[items])) for _, _, items in told]
     return tuple(
-        Pace(row.name, row.level, row.count, round(time * row.count)) for row, time in zip(calls, usual, strict=True)
+        Pace(name, level, len(items), round(time * len(items)))
+        for (name, level, items), time in zip(told, usual, strict=True)
     )
 
 

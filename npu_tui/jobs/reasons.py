@@ -29,6 +29,9 @@ SLOW_CARD = 1.03
 SLOW_HOST = 1.3
 """How many times as long calls of CANN take on a slow host at least: 1.6 and more where its CPUs are bound wrongly."""
 
+OPERATIONS = "operation"
+"""The level of operations of the framework, beside those of CANN's calls."""
+
 
 class Beside(Struct, frozen=True):
     """A rank beside its median peer. ``card``: how many times as long equal kernels take, ``slower``: ns in all.
@@ -37,7 +40,8 @@ class Beside(Struct, frozen=True):
     that it computes longer, most first, and how much longer, ns. ``host`` is how many times as long a call of CANN
     takes. ``clock`` is that of its AI cores, ``usual`` that of the peers, MHz. None: unknown. ``products`` and
     ``moving`` are as ``card``, of matrix products and of all other kernels, which memory holds up. ``blocks`` are the
-    cores that the kernels run on which lose most of ``slower``, here and on the peers, where fewer.
+    cores that the kernels run on which lose most of ``slower``, here and on the peers, where fewer. ``asking`` is as
+    ``host``, of operations of the framework.
     """
 
     card: float | None = None
@@ -50,6 +54,7 @@ class Beside(Struct, frozen=True):
     products: float | None = None
     moving: float | None = None
     blocks: tuple[int, int] | None = None
+    asking: float | None = None
 
 
 def beside_peers(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> list[Beside]:
@@ -117,11 +122,11 @@ def _beside(profile: RankProfile, usual: dict[_Kind, Pace], of_host: dict[_Kind,
                 fewer[pace.blocks, of_peers.blocks] += more
         if of_peers is None or abs(pace.count - of_peers.count) > LITTLE * of_peers.count:
             other += pace.time
-    ratios = [
-        (pace.each / of_host[kind].each, pace.count)
-        for pace in profile.host_paces
-        if (kind := (pace.type, pace.shapes)) in of_host and of_host[kind].time > 0
-    ]
+    ratios: dict[bool, list[tuple[float, int]]] = {True: [], False: []}
+    for pace in profile.host_paces:
+        if (kind := (pace.type, pace.shapes)) in of_host and of_host[kind].time > 0:
+            ratios[pace.shapes == OPERATIONS].append((pace.each / of_host[kind].each, pace.count))
+    host, asking = (_middle(sorted(ratios[of])) for of in (False, True))
     equal, slower = sum(times.values()), sum(lost.values())
     known = equal > max(slower, A_PART * sum(pace.time for pace in profile.paces))
     blocks = max(fewer, key=lambda pair: fewer[pair], default=None)
@@ -129,7 +134,7 @@ def _beside(profile: RankProfile, usual: dict[_Kind, Pace], of_host: dict[_Kind,
         blocks = None
     products, moving = (times[of] / (times[of] - lost[of]) if times[of] > lost[of] else None for of in (True, False))
     card, others = equal / (equal - slower) if known else None, other if shaped else None
-    return Beside(card, round(slower), others, (), _middle(sorted(ratios)), None, None, products, moving, blocks)
+    return Beside(card, round(slower), others, (), host, None, None, products, moving, blocks, asking)
 
 
 def slow_in(every: Sequence[Beside]) -> tuple[str, dict[str, object]]:

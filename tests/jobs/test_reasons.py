@@ -13,6 +13,7 @@ from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankFinding, RankProfile, StepTime
 from npu_tui.jobs.rank_files import STILL
+from npu_tui.jobs.reasons import OPERATIONS
 from npu_tui.rules.model import Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import message
@@ -93,6 +94,11 @@ def test_calls_that_take_longer_are_a_slow_host_where_the_device_is_idle():
     job = job_of({1: 6 * MS}, host_paces={1: longer(1.8, CALLS)}, steps=steps)
     assert words(first(job).title).endswith(
         "its host is slow: the same calls of CANN take 1.80 times as long as on its peers"
+    )
+    asked = (*CALLS, Pace("aten::add", OPERATIONS, 400, 400 * 30_000))
+    paces = dict.fromkeys(range(4), asked) | {1: (*CALLS, *longer(2.5, asked[2:]))}
+    assert "the same operations of PyTorch take 2.50 times as long as on its peers; check the CPU binding" in words(
+        first(job_of({1: 6 * MS}, host_paces=paces, steps=steps)).title
     )
     busy = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
     told = words(first(job_of({1: 6 * MS}, host_paces={1: longer(1.8, CALLS)}, steps=busy)).title)
