@@ -144,3 +144,10 @@ def test_lines_break_between_han_characters_and_at_blanks() -> None:
         lines = wrapped(text, cells)
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
         assert not any(line[0] in "，。）" for line in lines)
+
+
+def test_parts_of_free_time_have_a_colon_of_their_language(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--lang", "zh", PROFILE]) == 0
+    text = capsys.readouterr().out
+    assert "空闲：" in text
+    assert not re.search(r"[\u4e00-\u9fff]: ", text)

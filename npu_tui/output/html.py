@@ -96,7 +96,7 @@ def _picture_markup(picture: Picture) -> Markup:
 
 
 def _proof_markup(proof: Proof) -> str:
-    return ": ".join(filter(None, (proof.place, proof.name, proof.note)))
+    return say("list.colon").join(filter(None, (proof.place, proof.name, proof.note)))
 
 
 MOST_BYTES = 1_000_000

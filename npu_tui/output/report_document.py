@@ -185,7 +185,9 @@ def _about_report(report: Report) -> Iterator[str]:
     source, trace, selection = report.source, report.trace, report.selection
     if source.kind == "service":
         steps = [row.steps for row in report.service_engines]
-        yield f"{_source_kind(source)}: {service_about(report.request_count, sum(steps), len(steps))}"
+        yield say("list.colon").join(
+            (_source_kind(source), service_about(report.request_count, sum(steps), len(steps)))
+        )
         yield f"npu-tui {source.tool_version}"
         return
     size, lanes, slices = size_text(source.bytes), count_text(trace.lanes), count_text(trace.slices)

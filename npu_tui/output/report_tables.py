@@ -169,7 +169,7 @@ def overlap_table(report: Report) -> Table | None:
     ]
     rows = [(say(f"report.overlap.{name}"), time) for name, time in parts if time is not UNSET]
     rows += [
-        (f"{say('report.overlap.free')}: {say(f'report.free.{name}')}", time)
+        (say("list.colon").join((say("report.overlap.free"), say(f"report.free.{name}"))), time)
         for name, time in split
         if time is not None and time is not UNSET
     ]

@@ -69,7 +69,7 @@ def _block_lines(block: Block, rows: int, width: int) -> Iterator[str]:
     elif isinstance(block, Items):
         for number, item in enumerate(block.lines, 1):
             mark = f"{number}. " if block.ordered else "- "
-            words = item if isinstance(item, str) else ": ".join(item)
+            words = item if isinstance(item, str) else say("list.colon").join(item)
             yield from wrapped(printable(words), width, mark, " " * len(mark))
     elif isinstance(block, Code):
         yield from block.lines
@@ -121,7 +121,7 @@ def finding_lines(finding: Finding, width: int = WIDTH, most: int | None = None)
     places = finding.evidence[:most]
     if most is None or not finding.part:
         for proof in places:
-            words = ": ".join(filter(None, (proof.name, proof.note)))
+            words = say("list.colon").join(filter(None, (proof.name, proof.note)))
             lines.append(f"    {proof.place}  {words}".rstrip())
         if hidden := len(finding.evidence) - len(places):
             lines.append(f"    {say('report.more', count=hidden)}")
@@ -241,7 +241,7 @@ def _proof_lines(finding: Finding) -> Iterator[str]:
     places = () if finding.part else finding.evidence[:_MARKDOWN_EVIDENCE]
     for proof in places:
         name = f" {code(proof.name)}" if proof.name else ""
-        note = f": {as_markdown(proof.note)}" if proof.note else ""
+        note = f"{say('list.colon')}{as_markdown(proof.note)}" if proof.note else ""
         yield f"- {as_markdown(proof.place)}{name}{note}"
     if places:
         if hidden := len(finding.evidence) - len(places):
