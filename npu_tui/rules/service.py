@@ -508,7 +508,8 @@ SERVICE_RULES = (
     _rule(
         "SERVICE.STALL", "request_wait_latency", lambda facts: stops(facts) or stall(facts), SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
-                "service_stall_timer", "service_stall_quota", "service_store", "service_stall_passes"),
+                "service_stall_timer", "service_stall_quota", "service_store", "service_stall_passes",
+                "service_stall_first"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
@@ -518,7 +519,8 @@ SERVICE_RULES = (
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
         frontend, SHARE,
-        advice=("SERVICE.FRONTEND", "service_accept", "service_tokenizers", "service_media", "service_fetch",
+        advice=("SERVICE.FRONTEND", "service_accept", "service_tokenizers", "service_tokenizer_slow", "service_media",
+                "service_fetch",
                 "service_wait_range", "service_in_flight"),
     ),
     _rule(

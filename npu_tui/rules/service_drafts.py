@@ -90,19 +90,26 @@ def _fall(facts: ServiceFacts) -> dict[str, float] | None:
 
 
 def _slow_drafts(facts: ServiceFacts, ratio: float) -> Cause | None:
-    """Drafts are accepted, yet making them takes long beside the passes that verify them."""
+    """Drafts are accepted, yet making them takes long beside the passes that verify them.
+
+    Where no drafts at all are better that is known. Else only a usual draft model, which is a guess, would be better.
+    """
     cycle = facts.found.steps.cycle[facts.found.serving]
     time, forward = float(np.median(cycle[:, Cycle.draft])), float(np.median(cycle[:, Cycle.forward]))
     share, usual = facts.tpot.share(TPOT.draft)[0], NOTABLE * forward
     remedy = partial(_drafting, usual)
-    if time < 2 * usual or not facts.worth((share, share), remedy):
+    if time < 2 * usual or not facts.worth((share, share), remedy) or (then := facts.after(remedy)) is None:
         return None
+    loses = facts.better(facts.figures, facts.after(undrafted)) >= facts.limits[SHARE]
     words = {"share": share, "ratio": ratio, "time": time, "forward": forward, "usual": usual}
     draft = draft_of(
         share, "drafts_slow", "drafts_slow_detail", words, facts.cost(TPOT.draft),
-        facts.found.steps.cycle[:, Cycle.draft], remedy, "service_drafts_slow",
+        facts.found.steps.cycle[:, Cycle.draft], undrafted if loses else remedy, "service_drafts_slow",
     )  # fmt: skip
-    return replace(draft, instead=("undrafted", undrafted))
+    if loses:
+        return replace(draft, instead=("quick_drafts", remedy))
+    hint = message("finding.service.drafts_slow_if", changes=facts.changes(then), **words)
+    return replace(draft, hint=hint, likely=time >= forward)
 
 
 def _drafting(usual: float, model: ServiceModel) -> ServiceModel:

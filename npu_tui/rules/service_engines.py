@@ -9,12 +9,23 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, FAR_LONGER, HALF, NEARLY_ALL, NOTABLE, OUTLYING, UNSEEN, Threshold
+from npu_tui.analysis.limits import (
+    ENOUGH,
+    FAR_LONGER,
+    HALF,
+    LITTLE,
+    NEARLY_ALL,
+    NOTABLE,
+    OUTLYING,
+    SOME,
+    UNSEEN,
+    Threshold,
+)
 from npu_tui.analysis.service_cost import FEWEST, fitted, in_lockstep, line_of, work_of
 from npu_tui.analysis.service_host import Named, named_in
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
-from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
+from npu_tui.analysis.service_steps import Cycle, Engine, Steps, late_workers
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Stalls
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
@@ -335,6 +346,8 @@ def stall(facts: ServiceFacts) -> Cause | None:
     # What a timer starts lasts as long each time: of the host's time what is used up is only there again at its end.
     if over and (begun is None or 1 - over.agree < HALF * (1 - begun.agree)):
         kind, period = "stall_quota", over.period
+    until = _only_until(steps, stalls) if kind == "stall" else 0
+    kind = "stall_first" if until else kind
     advised = "stall_schedules" if kind == "stall_new" else kind
     # Whatever has a name need not be guessed.
     explained = "stall" if kind == "stall_timer" or (named and kind == "stall_inputs") else advised
@@ -344,7 +357,7 @@ def stall(facts: ServiceFacts) -> Cause | None:
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
         "period": period, "between": int((~within).sum()), "within": int(within.sum()), "steps": len(steps),
-        "parts": _parts_of(stalls),
+        "parts": _parts_of(stalls), "until": until,
     }  # fmt: skip
     again = facts.found.pair_admitted & np.isin(facts.found.pair_step, stalls.step[~within])
     again[facts.found.entries] = False
@@ -458,6 +471,19 @@ def _other_shapes(facts: ServiceFacts, stuck: I64) -> Said:
     if best[0] < NEARLY_ALL:
         return ""
     return message("finding.service.stall_shapes", share=best[0], tokens=best[1], few=best[2])
+
+
+def _only_until(steps: Steps, stalls: Stalls) -> int:
+    """Among how many of the first steps of an engine all ``stalls`` are, within passes; 0 where chance may do that."""
+    order = np.argsort(steps.engine, kind="stable")
+    first = np.searchsorted(steps.engine[order], steps.engine)
+    rank = np.empty(len(steps), np.int64)
+    rank[order] = np.arange(len(steps))
+    rank -= first
+    until, count = int(rank[stalls.step].max()) + 1, len(np.unique(stalls.step))
+    every = int(np.bincount(steps.engine).min(initial=len(steps), where=np.bincount(steps.engine) > 0))
+    at_start = bool(stalls.within.all()) and count >= SOME and (until / max(every, 1)) ** count <= UNSEEN
+    return until if at_start and until <= LITTLE * every else 0
 
 
 def _are_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:

@@ -60,9 +60,15 @@ def frontend(facts: ServiceFacts) -> Cause | None:
         words |= {
             "threads": int(running.max()),
             "busy": float((moments[busy + 1] - moments[busy]).sum() / max(int(end.max() - begin.min()), 1)),
+            "token": float(own[rids].sum() / max(int(facts.asked[rids].sum()), 1)),
         }
-        title, detail = (message(f"finding.service.{key}", **words) for key in ("tokenizers", "tokenizers_detail"))
-        return replace(found, title=title, detail=detail, remedy=begun_at_once, advice=("service_tokenizers",))
+        # It has no time to spare: more of it is needed. Else they would be enough if it was quick.
+        kind = "tokenizers" if words["busy"] >= NEARLY_ALL else "tokenizer_slow"
+        title, detail = (message(f"finding.service.{key}", **words) for key in (kind, f"{kind}_detail"))
+        found = replace(found, title=title, detail=detail, advice=(f"service_{kind}",))
+        if kind == "tokenizer_slow":
+            return replace(found, instead=("tokenizers", begun_at_once))
+        return replace(found, remedy=begun_at_once, instead=("quick_tokenizer", _none_of_it))
     each = own / np.maximum(lat.prompt, 1)
     usual = float(np.quantile(each[rids], _FASTEST)) * np.maximum(lat.prompt, 1)
     far = (own > FAR_LONGER * usual) & (own > np.median(own[rids]))
@@ -151,4 +157,8 @@ def _in_flight(facts: ServiceFacts, found: Cause) -> Cause | None:
 _FASTEST = 0.25  # the quantile of the tokenizer's time per token that is its usual one: most prompts may have images
 
 
-_every_frontend = part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend)
+def _none_of_it(model: ServiceModel) -> ServiceModel:
+    return replace(model, front=np.zeros_like(model.front))
+
+
+_every_frontend = part("frontend", _none_of_it, TTFT.frontend)

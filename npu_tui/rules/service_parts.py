@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NOTABLE
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_cost import given_before, line_of
-from npu_tui.analysis.service_host import named_in, of_range, parts_of
+from npu_tui.analysis.service_host import Named, named_in, of_range, parts_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
@@ -73,7 +73,7 @@ def sampling(facts: ServiceFacts) -> Cause | None:
     words: dict[str, Any] = {"usual": int(told.fixed + told.each * float(steps.size[serving].mean()))}
     if told.token:
         kind, remedy = "given", _each_alike
-        grown = np.bincount(facts.found.pair_step, given_before(facts.found), len(steps)) * told.token
+        grown: F64 = np.bincount(facts.found.pair_step, given_before(facts.found), len(steps)) * told.token
         cost = np.bincount(facts.found.pair_rid, grown[facts.found.pair_step], len(lat.start)).astype(np.int64)
         words |= {"token": told.token, "longest": int(steps.cycle[serving, Cycle.sampling].max())}
     else:
@@ -85,11 +85,34 @@ def sampling(facts: ServiceFacts) -> Cause | None:
     share = max(facts.tpot.share(TPOT.sampling)[0], facts.ttft.share(TTFT.sampling)[0]) * float(grown.sum()) / whole
     if not facts.worth((share, share), remedy):
         return found
-    detail = f"sampling_{'once' if kind == 'special' and told.once else kind}_detail"
+    title, detail = f"sampling_{kind}", f"sampling_{'once' if kind == 'special' and told.once else kind}_detail"
+    if kind == "special" and (named := _that_takes(facts, grown)):
+        title, detail = "sampling_named", f"sampling_named_{'once' if told.once else 'each'}"
+        words |= named
     return draft_of(
-        share, f"sampling_{kind}", detail, words | {"share": share}, cost, grown.astype(np.int64), remedy,
+        share, title, detail, words | {"share": share}, cost, grown.astype(np.int64), remedy,
         f"service_sampling_{kind}",
     )  # fmt: skip
+
+
+def _that_takes(facts: ServiceFacts, grown: F64) -> dict[str, Any] | None:
+    """The name of the ranges that take most of what sampling has ``grown`` by in each step (steps,), and how long."""
+    spans, steps = facts.found.service.spans, facts.found.steps
+    kinds = named_in(facts.found, *parts_of(steps)[Cycle.sampling])
+    best = max(kinds, key=lambda one: float(_shared(facts, one, grown).sum()), default=None)
+    if best is None or _shared(facts, best, grown).sum() < NEARLY_ALL * grown.sum():
+        return None
+    lasting = (spans.end - spans.start)[best.rows]
+    return {
+        "name": brief(facts.found.service.text(best.name), SHORT), "times": len(lasting), "time": int(lasting.sum()),
+    }  # fmt: skip
+
+
+def _shared(facts: ServiceFacts, one: Named, grown: F64) -> F64:
+    """How much of what each step has ``grown`` by (steps,) is in the ranges ``one``, less what these take besides."""
+    time = of_range(facts.found, one.name, Cycle.sampling)[:, Cycle.sampling]
+    both: F64 = np.minimum(time, grown) - np.maximum(time - grown, 0)
+    return both
 
 
 def _each_alike(model: ServiceModel) -> ServiceModel:

@@ -17,6 +17,7 @@ from service_writer import Folder, latencies
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_model import with_engines
+from npu_tui.analysis.service_steps import Cycle
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_facts import ServiceFacts
@@ -50,7 +51,7 @@ def mean(service: Service, latency: str) -> float:
         (_short(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
         (Service(launch=36 * MS), {"launch": 0}, "tpot", "No forward pass takes less than 36"),
         (
-            Service(frontend=MS, per_text=240 * US, serial_text=True), {"serial_text": False}, "ttft",
+            Service(frontend=MS, per_text=240 * US, serial_text=True, gap=145 * MS), {"serial_text": False}, "ttft",
             "wait for the tokenizer, which works on 1 request at a time",
         ),
         (_short(fetch=1600 * MS), {"fetch": 0}, "ttft", "wait for their fetch_media before they reach the queue"),
@@ -82,7 +83,7 @@ def mean(service: Service, latency: str) -> float:
             Service(patience=300 * MS, gap=1_500 * MS, requests=120), {"patience": 0}, "ttft",
             "waits though requests are there and nothing runs",
         ),
-        (_short(drafts=3, draft=30 * MS), {"draft": 1_700 * US}, "tpot", "Making drafts takes"),
+        (_short(drafts=3, draft=90 * MS), {"drafts": 0}, "tpot", "Making drafts takes"),
         (
             _short(budget=128, tenants=(_BEGINS,), gap=600 * MS), {"budget": 2048}, "ttft",
             "A step takes at most 128 tokens",
@@ -232,6 +233,67 @@ def test_drafts_that_save_more_than_they_cost_are_no_loss(tmp_path: Path) -> Non
     (hint,) = [one for one in said.findings.findings if one.id == "SERVICE.DRAFTS"]
     assert hint.severity == "info"
     assert "They save more than they cost" in words(hint.detail)
+
+
+def test_what_a_smaller_draft_model_would_give_is_no_finding(tmp_path: Path) -> None:
+    """Drafts take long, but tokens come sooner with them: nothing shows that others take less."""
+    said = told(_short(drafts=3, draft=12 * MS), tmp_path)
+    assert said.findings.leaders == ()
+    (hint,) = [one for one in said.findings.findings if one.id == "SERVICE.DRAFTS"]
+    assert hint.severity == "info"
+    assert "an assumption" in words(hint.detail)
+
+
+def test_what_samples_longer_is_named_by_its_ranges(tmp_path: Path) -> None:
+    """A range within sampling takes as much longer as some requests do, beside one that each batch has."""
+    Folder(serve(_short(masks=5 * MS))).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events = json.loads(path.read_bytes())
+    for one in [event for event in events if event["name"] == "sample"]:
+        masks = one["dur"] // 5_000 * 5_000.0
+        events += [dict(one, name="apply_mask", dur=masks)] if masks else []
+        events.append(dict(one, name="to_host", ts=one["ts"] + masks, dur=one["dur"] - masks))
+    path.write_text(json.dumps(events))
+    first = judged(load(tmp_path), Thresholds()).findings.findings[0]
+    assert words(first.title).startswith("apply_mask makes sampling longer for all in the batch of 30 of 150")
+
+
+def test_text_that_is_made_between_steps_is_told_as_the_gap(tmp_path: Path) -> None:
+    """The ranges belong to the process that answers, but no step begins before they end: late tokens are part of it."""
+    Folder(serve(_short(output=12 * MS))).write(tmp_path, trace=True)
+    path = tmp_path / "chrome_tracing.json"
+    events = json.loads(path.read_bytes())
+    one = next(event for event in events if event["name"] == "detokenize")
+    samples = [event for event in events if event["name"] == "sample"]
+    events = [event for event in events if event["name"] != "detokenize"]
+    events += [dict(one, ts=at["ts"] + at["dur"], dur=12_000.0, args={}) for at in samples]
+    path.write_text(json.dumps(events))
+    first, *others = judged(load(tmp_path), Thresholds()).findings.findings
+    assert words(first.title).startswith("Between steps the device waits for detokenize")
+    assert all(other.severity == "info" for other in others)
+    then = mean(_short(output=0), "tpot")
+    value = words(first.detail).split("TPOT mean ")[1].split(" → ")[1].split(" ms")[0]
+    assert float(value) * MS == pytest.approx(then, rel=0.1)
+    assert "ITL p50 " in words(first.detail)
+
+
+def test_passes_that_all_take_a_least_time_are_not_filled_up(tmp_path: Path) -> None:
+    """Times differ a little: some passes with a prompt take less than those that only decode, but cost no less."""
+    Folder(serve(Service(launch=36 * MS))).write(tmp_path)
+    found = timeline(read_service(tmp_path))
+    rng = np.random.default_rng(1)
+    found.steps.cycle[:, Cycle.forward] *= np.int64(1000)
+    found.steps.cycle[:, Cycle.forward] //= np.rint(1000 * rng.normal(1, 0.03, len(found.steps))).astype(np.int64)
+    facts = ServiceFacts(found, Thresholds())
+    assert facts.filled is None
+    assert facts.floor is not None
+
+
+def test_a_tokenizer_that_is_free_in_between_is_slow_not_short(tmp_path: Path) -> None:
+    """With some time to spare it would be enough if it was quick; more threads gain less, and are told besides."""
+    first = told(Service(frontend=MS, per_text=240 * US, serial_text=True, gap=200 * MS), tmp_path).findings.findings[0]
+    assert "wait for the tokenizer, which is slow" in words(first.title)
+    assert "more threads or processes" in words(first.detail)
 
 
 def test_fewer_drafts_are_replayed_where_they_gain_more_than_none(tmp_path: Path) -> None:

@@ -83,6 +83,20 @@ def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
     assert any_step.findings.findings[0].title.code == "finding.service.stall"
 
 
+@pytest.mark.parametrize(("stuck", "code"), [((0, 1, 3, 6), "stall_first"), ((0, 1, 3, 300), "stall")])
+def test_steps_that_stand_still_at_the_start_only_are_told_as_such(
+    stuck: tuple[int, ...], code: str, tmp_path: Path
+) -> None:
+    """Chance hardly brings all of them among the first seven of hundreds."""
+    found = timeline(read_service(written(TROUBLES["healthy"].service, tmp_path)))
+    held = np.zeros_like(found.steps.cycle)
+    held[list(stuck), Cycle.forward] = 4_000 * MS
+    found.steps.cycle[:] += held
+    told = stall(ServiceFacts(msgspec.structs.replace(found, held=held), Thresholds()))
+    assert told is not None
+    assert told.title.code == f"finding.service.{code}"
+
+
 @pytest.mark.parametrize("spread", [0, 60])
 def test_what_a_timer_starts_has_a_period(spread: int) -> None:
     """Two engines stand still every 400 ms, late by up to ``spread``, where they have requests; others at random."""
