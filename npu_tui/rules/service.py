@@ -504,7 +504,7 @@ SERVICE_RULES = (
         advice=("SERVICE.INPUTS", "service_pieces"),
     ),
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(bubble, Cycle.bubble), SHARE,
-          advice=("SERVICE.BUBBLE", "service_between")),
+          advice=("SERVICE.BUBBLE", "service_between", "service_output_detokenizer")),
     _rule(
         "SERVICE.STALL", "request_wait_latency", lambda facts: stops(facts) or stall(facts), SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",

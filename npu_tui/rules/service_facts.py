@@ -181,12 +181,17 @@ class ServiceFacts:
             return None
         tried = (filled_in(self.found, self.telling, above) for above in range(_FEW + 1))
         found = next((one for one in tried if one is not None), None)
-        return found if found and (self._slow is None or found.away < self._slow.away) else None
+        others = (one.away for one in (self._slow, self._least) if one is not None)
+        return found if found and found.away < min(others, default=math.inf) else None
 
     @once
     def floor(self) -> Floor | None:
         """The least time of forward passes, where neither a moment nor the size of batches explains their times."""
-        return None if self.slower or self.jump or self.filled else floor_in(self.found, self.telling)
+        return None if self.slower or self.jump or self.filled else self._least
+
+    @once
+    def _least(self) -> Floor | None:
+        return floor_in(self.found, self.telling)
 
     @once
     def padded(self) -> Padded | None:
@@ -265,7 +270,7 @@ class ServiceFacts:
         own = [name for name in names if name.startswith(best[:4]) and name != best]
         others = [
             name for name in names if name not in (best, *own) and abs(1 - then[name] / now[name])
-            >= (LITTLE if name.endswith("mean") or name == "itl_p99" else self.limits[SHARE])
+            >= (LITTLE if name.endswith("mean") or name.startswith("itl") else self.limits[SHARE])
         ]  # fmt: skip
         return [
             message("finding.service.change", figure=message(f"service.figure.{name}"), now=now[name], then=then[name])
@@ -317,7 +322,7 @@ class ServiceFacts:
             every = waits[:, TTFT.queue_step : TTFT.queue_other + 1].sum(axis=1)
             others += [replace(model, held=held) for held in (waits[:, TTFT.queue_other], every)]
         for other in others:
-            if len(found[1]) < len(TOLD):
+            if len(found[1]) < len(known(self.figures, of=TOLD)):
                 found = max(found, (other, self._faithful(other)), key=lambda one: len(one[1]))
         return found if found[1] else None
 

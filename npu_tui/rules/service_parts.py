@@ -21,7 +21,7 @@ from npu_tui.rules.service_facts import SLOWER, Cause, Remedy, ServiceFacts, dra
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.service import UNKNOWN, Transfers
+from npu_tui.trace.service import DETOKENIZERS, SENDERS, UNKNOWN, Transfers
 from npu_tui.trace.text import brief
 
 FEWEST_REQUESTS = 10
@@ -219,7 +219,41 @@ def bubble(facts: ServiceFacts) -> Cause | None:
     if 2 * own < steps.cycle[facts.found.serving, Cycle.bubble].sum() or (found := _every_bubble(facts)) is None:
         return None
     growing = grows(facts, found, Cycle.bubble)
-    return by_name(facts, found, Cycle.bubble, "service_between") if growing is found else growing
+    if growing is not found:
+        return growing
+    return _for_answers(facts, found) or by_name(facts, found, Cycle.bubble, "service_between")
+
+
+def _for_answers(facts: ServiceFacts, found: Cause) -> Cause | None:
+    """``found`` where tokens become text or are sent between steps, be it in another process: no step begins before.
+
+    They fill these times and hardly last beyond them, which those that run beside the next step do.
+    """
+    service, cycle = facts.found.service, facts.found.steps.cycle[:, Cycle.bubble]
+    names = [code for code, text in enumerate(service.texts) if text.lower() in (*DETOKENIZERS, *SENDERS)]
+    time = of_range(facts.found, names, Cycle.bubble) if len(facts.found.engines) == 1 else None
+    rows = np.flatnonzero(np.isin(service.spans.name, names))
+    if time is None or not len(rows) or time.sum() < NEARLY_ALL * cycle.sum():
+        return None
+    lasting = (service.spans.end - service.spans.start)[rows]
+    if time.sum() < NEARLY_ALL * lasting.sum() or (remedy := facts.freed(time)) is None:
+        return None
+    sums = np.bincount(service.spans.name[rows], lasting)
+    mine = rows[service.spans.name[rows] == sums.argmax()]
+    share = float(time.sum() / max(int(cycle.sum()), 1))
+    words = {
+        "names": [brief(service.text(int(sums.argmax())), SHORT)], "part": share, "share": found.share * share,
+        "count": len(mine), "time": int(sums.max()),
+        "longest": int((service.spans.end - service.spans.start)[mine].max()),
+    }  # fmt: skip
+
+    def apart(model: ServiceModel) -> ServiceModel:
+        return replace(remedy(model), tail=model.tail * 0, close=model.close * 0)
+
+    title, detail = (message(f"finding.service.{key}", **words) for key in ("named_bubble", "named_detail"))
+    detail = sentences(detail, message("finding.service.bubble_answers"), found.detail)
+    advice = "SERVICE.BUBBLE", "service_output_detokenizer"
+    return replace(found, title=title, detail=detail, blame=time[:, Cycle.bubble], remedy=apart, advice=advice)
 
 
 _every_bubble = part(
