@@ -73,7 +73,7 @@ def sampling(facts: ServiceFacts) -> Cause | None:
     words: dict[str, Any] = {"usual": int(told.fixed + told.each * float(steps.size[serving].mean()))}
     if told.token:
         kind, remedy = "given", _each_alike
-        grown: F64 = np.bincount(facts.found.pair_step, given_before(facts.found), len(steps)) * told.token
+        grown = np.bincount(facts.found.pair_step, given_before(facts.found), len(steps)) * told.token
         cost = np.bincount(facts.found.pair_rid, grown[facts.found.pair_step], len(lat.start)).astype(np.int64)
         words |= {"token": told.token, "longest": int(steps.cycle[serving, Cycle.sampling].max())}
     else:
@@ -86,7 +86,7 @@ def sampling(facts: ServiceFacts) -> Cause | None:
     if not facts.worth((share, share), remedy):
         return found
     title, detail = f"sampling_{kind}", f"sampling_{'once' if kind == 'special' and told.once else kind}_detail"
-    if kind == "special" and (named := _that_takes(facts, grown)):
+    if kind == "special" and (named := _that_takes(facts, grown.astype(np.float64))):
         title, detail = "sampling_named", f"sampling_named_{'once' if told.once else 'each'}"
         words |= named
     return draft_of(
