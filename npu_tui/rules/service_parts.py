@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_cost import given_before, line_of
-from npu_tui.analysis.service_host import Named, named_in, of_range, parts_of
+from npu_tui.analysis.service_host import named_in, of_range, parts_of
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
@@ -97,22 +97,20 @@ def sampling(facts: ServiceFacts) -> Cause | None:
 
 def _that_takes(facts: ServiceFacts, grown: F64) -> dict[str, Any] | None:
     """The name of the ranges that take most of what sampling has ``grown`` by in each step (steps,), and how long."""
-    spans, steps = facts.found.service.spans, facts.found.steps
-    kinds = named_in(facts.found, *parts_of(steps)[Cycle.sampling])
-    best = max(kinds, key=lambda one: float(_shared(facts, one, grown).sum()), default=None)
-    if best is None or _shared(facts, best, grown).sum() < NEARLY_ALL * grown.sum():
+    spans, service = facts.found.service.spans, facts.found.service
+    lasting = spans.end - spans.start
+    sums = np.bincount(spans.name, lasting, minlength=1)
+    sums[np.unique(service.batches.name)] = 0
+    best, most = -1, NEARLY_ALL * float(grown.sum())
+    for code in np.flatnonzero(sums >= most).tolist():
+        time = of_range(facts.found, code, Cycle.sampling)[:, Cycle.sampling]
+        both = float(np.minimum(time, grown).sum() - np.maximum(time - grown, 0).sum())  # less what it takes besides
+        if both > most and time.sum() >= HALF * sums[code]:
+            best, most = code, both
+    if best < 0:
         return None
-    lasting = (spans.end - spans.start)[best.rows]
-    return {
-        "name": brief(facts.found.service.text(best.name), SHORT), "times": len(lasting), "time": int(lasting.sum()),
-    }  # fmt: skip
-
-
-def _shared(facts: ServiceFacts, one: Named, grown: F64) -> F64:
-    """How much of what each step has ``grown`` by (steps,) is in the ranges ``one``, less what these take besides."""
-    time = of_range(facts.found, one.name, Cycle.sampling)[:, Cycle.sampling]
-    both: F64 = np.minimum(time, grown) - np.maximum(time - grown, 0)
-    return both
+    name = brief(service.text(best), SHORT)
+    return {"name": name, "times": int((spans.name == best).sum()), "time": int(sums[best])}
 
 
 def _each_alike(model: ServiceModel) -> ServiceModel:
