@@ -15,11 +15,12 @@ from service import MS, US, Request, Service, Tenant, serve
 from service_writer import Folder, latencies
 
 from npu_tui.analysis.limits import Thresholds
+from npu_tui.analysis.service_cost import Cost, Filled, Floor
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_model import with_engines
-from npu_tui.analysis.service_steps import Cycle
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
+from npu_tui.rules import service_facts
 from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_verdict import JudgedService, judged
 from npu_tui.strings import words
@@ -277,16 +278,17 @@ def test_text_that_is_made_between_steps_is_told_as_the_gap(tmp_path: Path) -> N
     assert "ITL p50 " in words(first.detail)
 
 
-def test_passes_that_all_take_a_least_time_are_not_filled_up(tmp_path: Path) -> None:
-    """Times differ a little: some passes with a prompt take less than those that only decode, but cost no less."""
-    Folder(serve(Service(launch=36 * MS))).write(tmp_path)
-    found = timeline(read_service(tmp_path))
-    rng = np.random.default_rng(1)
-    found.steps.cycle[:, Cycle.forward] *= np.int64(1000)
-    found.steps.cycle[:, Cycle.forward] //= np.rint(1000 * rng.normal(1, 0.03, len(found.steps))).astype(np.int64)
-    facts = ServiceFacts(found, Thresholds())
-    assert facts.filled is None
-    assert facts.floor is not None
+@pytest.mark.parametrize("away", [0.02, 0.08])
+def test_of_a_least_time_and_filled_up_batches_what_is_nearer_to_times_is_told(
+    away: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Passes with a prompt that by chance take a little less than the least time do not show that batches are full."""
+    Folder(serve(_short())).write(tmp_path)
+    facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
+    cost = Cost(14.0 * MS, 40.0 * US, 120.0 * US, 10.0, 0.0)
+    monkeypatch.setattr(service_facts, "filled_in", lambda *_: Filled(cost, 20.0 * MS, 0.0, 64, True, 0, 0.05))
+    monkeypatch.setattr(service_facts, "floor_in", lambda *_: Floor(36.0 * MS, cost, 0.5, away))
+    assert (facts.filled is None) == (facts.floor is not None) == (away < 0.05)
 
 
 def test_a_tokenizer_that_is_free_in_between_is_slow_not_short(tmp_path: Path) -> None:
