@@ -25,6 +25,7 @@ from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import COLUMNS, Array, RankedSlices, TableSheet, attribute_rows, columns, from_tuples, table
 from npu_tui.rules.affinity import api_savings, kernel_savings
+from npu_tui.strings import ENGLISH, speaking, words
 from npu_tui.trace.arrays import I64, in_groups
 
 _OWN = {
@@ -299,10 +300,12 @@ def _not_fused(profile: Profile) -> list[Row]:
     rows: dict[tuple[str, str], tuple[int, int]] = {}
     for facts in profile.facts:
         for saved in (kernel_savings(facts), api_savings(facts)):
-            for use, saving in saved.items():
-                count, time = rows.get((saving.places[0][2], use), (0, 0))
-                rows[saving.places[0][2], use] = count + saving.count, time + saving.time
-    listed: list[Row] = [("not_fused", words, *sums, use) for (words, use), sums in rows.items()]
+            for api, saving in saved.items():
+                with speaking(ENGLISH):  # as in all cells of tables
+                    key = saving.places[0][2], words(api)
+                count, time = rows.get(key, (0, 0))
+                rows[key] = count + saving.count, time + saving.time
+    listed: list[Row] = [("not_fused", pattern, *sums, use) for (pattern, use), sums in rows.items()]
     return sorted(listed, key=lambda row: -row[3])
 
 

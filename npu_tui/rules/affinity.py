@@ -38,7 +38,7 @@ from npu_tui.rules.sequences import (
 )
 from npu_tui.trace.arrays import I64, Bools, BySlice, in_groups
 from npu_tui.trace.intervals import union
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief
 
@@ -47,7 +47,7 @@ _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
 _LINEAR = ("aten::linear", "aten::addmm")
 _ALL_REDUCE = "hcom_allReduce_"
 _MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
-_DOT = "elementwise multiplication (and sum), or merged axes"
+_DOT = message("fused.dots")
 _SINGLE = re.compile(r"(?:^|[,;])1,1(?:;|$)")
 
 
@@ -91,11 +91,11 @@ def affinity_api(facts: Facts) -> Draft | None:
 
 
 @once_per_device
-def api_savings(facts: Facts) -> dict[str, Saving]:
+def api_savings(facts: Facts) -> dict[Said, Saving]:
     """Runs of top-level operations by the call that replaces them."""
     trace, slices = facts.trace, facts.trace.slices
     items, device = _top_level(facts, facts.inputs.hosts())
-    savings: dict[str, Saving] = {}
+    savings: dict[Said, Saving] = {}
     short = [name.removeprefix(_PREFIX) for name in trace.names]
     runs = of_training(ATEN) if trains(facts) else ATEN
     for lane in np.unique(slices.lane[items]).tolist():
@@ -146,11 +146,11 @@ def affinity_kernel(facts: Facts) -> Draft | None:
 
 
 @once_per_device
-def kernel_savings(facts: Facts) -> dict[str, Saving]:
+def kernel_savings(facts: Facts) -> dict[Said, Saving]:
     """Runs of kernels on one stream, and types of kernels, by what replaces them."""
     slices = facts.trace.slices
     types, code = facts.kernel_types
-    savings: dict[str, Saving] = {}
+    savings: dict[Said, Saving] = {}
     runs = of_training(KERNEL) if trains(facts) else KERNEL
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
@@ -261,7 +261,7 @@ def _launched_in(facts: Facts, rule: Callable[[str], bool]) -> Bools:
     return _is_in_chosen(hosts, at, facts.names_where(rule)[facts.trace.slices.name[hosts.item]])
 
 
-def _all_reduces(facts: Facts, savings: dict[str, Saving]) -> None:
+def _all_reduces(facts: Facts, savings: dict[Said, Saving]) -> None:
     """Sums over ranks that follow a matrix multiplication and that the device waits for, as tensor parallelism does."""
     slices, every = facts.trace.slices, facts.collectives
     types, code = facts.kernel_types
@@ -282,7 +282,7 @@ def _all_reduces(facts: Facts, savings: dict[str, Saving]) -> None:
     row.add(slices, kernels, every.item[chosen], words, int(length.sum()), saves, exact=True)
 
 
-def _dots(facts: Facts, savings: dict[str, Saving]) -> None:
+def _dots(facts: Facts, savings: dict[Said, Saving]) -> None:
     """Batched multiplications by or to single numbers: the cube computes a block for each."""
     table = facts.kernel_table
     batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
@@ -300,7 +300,7 @@ def _is_single(shapes: str) -> bool:
 
 def _add_savings(
     slices: Slices,
-    savings: dict[str, Saving],
+    savings: dict[Said, Saving],
     matched: SequenceMatches,
     items: I64,
     time: I64,
@@ -329,7 +329,8 @@ def _add_savings(
     spare = whole[number] | (spare & ~product)
     fused = (count[piece] >= CHAIN_FROM) | ~np.array([run.api == CHAIN for run in runs])[matched.run][number]
     spare &= fused
-    api = np.unique([run.api for run in runs], return_inverse=True)[1][matched.run]
+    apis = list(dict.fromkeys(run.api for run in runs))
+    api = np.array([apis.index(run.api) for run in runs], np.int64)[matched.run]
     for members in in_groups(api):
         first, last = matched.first[members], matched.last[members]
         own = np.isin(number, members)
@@ -355,7 +356,7 @@ def _members(matched: SequenceMatches) -> tuple[I64, I64]:
     return np.arange(len(number)) + (matched.last - np.cumsum(count))[number], number
 
 
-def _calling_lines(facts: Facts, savings: dict[str, Saving]) -> tuple[CodeLine, ...]:
+def _calling_lines(facts: Facts, savings: dict[Said, Saving]) -> tuple[CodeLine, ...]:
     """The first lines of code from which runs are called."""
     first = np.array([begin for saving in savings.values() for begin, *_ in saving.places], np.int64)
     operation = operation_of(facts.trace, first)  # of a kernel; an operation is called itself
@@ -377,7 +378,7 @@ def _in_place(facts: Facts, count: int) -> Message:
 _ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
 
 
-def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
+def _draft(facts: Facts, savings: dict[Said, Saving], kind: str) -> Draft | None:
     if not savings:
         return None
     lines = _calling_lines(facts, savings)

@@ -18,11 +18,12 @@ from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.operators import fused_times
 from npu_tui.rules.facts import CUBE, Facts
 from npu_tui.trace.arrays import F64, I64, BySlice
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 
 
 class FusedSequence(Struct, frozen=True):
-    """Members that follow each other and the API that does their work at once.
+    """Members that follow each other and the API that does their work at once: its name, or a phrase for a reader.
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
     ``linear`` is already fused where a linear operation launched it, one of a ``bias`` elsewhere is no run. A ``whole``
@@ -32,17 +33,17 @@ class FusedSequence(Struct, frozen=True):
     """
 
     members: str
-    api: str
+    api: Said
     exact: bool = True
     linear: bool = False
     bias: bool = False
     whole: bool = False
     constant: bool = False
-    training: str = ""
+    training: Said = ""
 
 
-_FOLDED = "BatchNorm folded into the weights of Conv2D (torch.nn.utils.fusion.fuse_conv_bn_eval)"
-_FUSED = "Conv2D and BatchNorm fused in graph mode (training: the weights cannot be folded)"
+_FOLDED = message("fused.folded_norm")
+_FUSED = message("fused.fused_norm")
 _BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
 _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
@@ -62,11 +63,11 @@ _HALVES = "slice|chunk|split|split_with_sizes [slice] [contiguous] [contiguous]"
 """The two halves of a projection, each copied where the program asks for rows without gaps."""
 _SLICE = "Slice|SliceD|StridedSlice|StridedSliceD"
 _HALF = f"{_SLICE}|Split|SplitD|SplitV|SplitVD [{_SLICE}]"
-_BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
+_BREAKER = message("fused.moved_out")
 
 ADDMM = "torch.addmm(bias, input, weight.t())"
 
-IN_PLACE = "activations in place (relu_, sigmoid_, tanh_)"
+IN_PLACE = message("fused.in_place")
 """What saves memory and no time."""
 
 #: Runs of top-level ``aten`` operations, without their prefix.
@@ -89,9 +90,9 @@ ATEN: tuple[FusedSequence, ...] = (
     FusedSequence("group_norm silu", "torch_npu.npu_group_norm_silu"),
     FusedSequence("mul mul add", "torch.addmm", exact=False),
     FusedSequence("add layer_norm", "torch_npu.npu_add_layer_norm"),
-    FusedSequence("matmul add", "mindspeed npu_matmul_add, or torch.addmm(bias, input, weight.t())"),
-    FusedSequence("argsort argsort index_select", "MoE token permute (mindspeed npu_moe_token_permute)"),
-    FusedSequence("index_select mul reduce_sum", "MoE token unpermute (mindspeed npu_moe_token_unpermute)"),
+    FusedSequence("matmul add", message("fused.matmul_add")),
+    FusedSequence("argsort argsort index_select", message("fused.permute")),
+    FusedSequence("index_select mul reduce_sum", message("fused.unpermute")),
     FusedSequence("mul sigmoid", "torch_npu.npu_silu", exact=False),
     FusedSequence("gelu", "torch_npu.fast_gelu", exact=False),
     FusedSequence("mish", "torch_npu.npu_mish", exact=False),
@@ -100,43 +101,41 @@ ATEN: tuple[FusedSequence, ...] = (
     FusedSequence("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, exact=False, training=_FUSED),
     FusedSequence(
         "matmul add relu|relu_|sigmoid|sigmoid_|tanh|tanh_|silu",
-        "torch.nn.functional.linear and an in-place activation",
+        message("fused.linear_activation"),
     ),
     FusedSequence("matmul add gelu", "torch.nn.functional.linear"),
     FusedSequence("relu|sigmoid|tanh", IN_PLACE, exact=False),
-    FusedSequence("where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
-    FusedSequence("gather", "indexing by arange, or index_select", exact=False, whole=True),
+    FusedSequence("where", message("fused.masked"), exact=False, whole=True),
+    FusedSequence("gather", message("fused.indexed"), exact=False, whole=True),
 )
 
-CHAIN = "one kernel (torch.compile, Triton, Ascend C), or torch._foreach_… where each is of another tensor"
+CHAIN = message("fused.chain")
 CHAIN_FROM = 6
 """Fewer are what layers have anyway: a bias, a residual, a scale and casts between them."""
 
 #: Runs of operator types on one stream.
 KERNEL: tuple[FusedSequence, ...] = (
-    FusedSequence("Add DropOutDoMask Add", "bias_dropout_add in one operator"),
-    FusedSequence(
-        f"[{_MASK}] DropOutDoMask|DropOutDoMaskV3", "no dropout (if the model trains as well without it)", whole=True
-    ),
+    FusedSequence("Add DropOutDoMask Add", message("fused.bias_dropout")),
+    FusedSequence(f"[{_MASK}] DropOutDoMask|DropOutDoMaskV3", message("fused.no_dropout"), whole=True),
     FusedSequence(
         f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
         "torch_npu.npu_fusion_attention",
     ),
     FusedSequence("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm"),
-    FusedSequence("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input"),
+    FusedSequence("Cast LayerNorm|LayerNormV3 Cast", message("fused.norm_type")),
     FusedSequence("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm"),
-    FusedSequence("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", exact=False),
+    FusedSequence("Gelu Add", message("fused.bias_gelu"), exact=False),
     FusedSequence("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul"),
     FusedSequence("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn"),
     FusedSequence(f"{_HALF} Swish Mul", "torch_npu.npu_swiglu"),
     FusedSequence(f"{_HALF} Sigmoid Mul Mul", "torch_npu.npu_swiglu"),
     # Views leave no kernel: the halves may as well come from two projections, which have to become one first.
-    FusedSequence("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", exact=False),
+    FusedSequence("Swish Mul", message("fused.swiglu_halves"), exact=False),
     FusedSequence("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax"),
     FusedSequence("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", exact=False),
     FusedSequence(
         "Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose",
-        "index_select along the last axis",
+        message("fused.last_axis"),
     ),
     FusedSequence(
         "Conv2D|Conv2DV2 BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate [Relu|Relu6|Swish]",
@@ -147,22 +146,18 @@ KERNEL: tuple[FusedSequence, ...] = (
     FusedSequence(
         "Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]", _FUSED, exact=False
     ),
-    FusedSequence(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", linear=True),
+    FusedSequence(f"{_PRODUCT} Add {_ACTIVATION}", message("fused.linear_bias"), linear=True),
     FusedSequence(f"{_PRODUCT} Add", ADDMM, exact=False, bias=True),
-    FusedSequence(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax"),
+    FusedSequence(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", message("fused.attention_softmax")),
     FusedSequence(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, exact=False),
     FusedSequence("OneHot ReduceSum", "torch.zeros(…).scatter_(…)"),
-    FusedSequence("IndexPutV2", "a multiplication by a mask", whole=True, constant=True),
-    FusedSequence("NonZero", "a multiplication by a mask, of fixed shape", whole=True),
-    FusedSequence(
-        "SelectV2|Select|Where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True
-    ),
-    FusedSequence(
-        "GatherElement|GatherElements|GatherElementsV2", "indexing by arange, or index_select", exact=False, whole=True
-    ),
+    FusedSequence("IndexPutV2", message("fused.times_mask"), whole=True, constant=True),
+    FusedSequence("NonZero", message("fused.times_fixed"), whole=True),
+    FusedSequence("SelectV2|Select|Where", message("fused.masked"), exact=False, whole=True),
+    FusedSequence("GatherElement|GatherElements|GatherElementsV2", message("fused.indexed"), exact=False, whole=True),
     FusedSequence(
         "RepeatInterleave|RepeatInterleaveV2",
-        "unsqueeze + expand + reshape, or repeats as a long 1-D tensor",
+        message("fused.repeats"),
         exact=False,
         whole=True,
     ),
@@ -275,7 +270,7 @@ Runs = tuple[list[tuple[I64, I64]], list[I64]]
 """Operations or kernels of runs and the run of each, and kernels of the runs that go entirely."""
 
 
-def shortened(facts: Facts, runs_of: dict[str, Runs], kind: str) -> tuple[I64, F64]:
+def shortened(facts: Facts, runs_of: dict[Said, Runs], kind: str) -> tuple[I64, F64]:
     """The kernels that calls in place of runs of operations or kernels shorten, and which part of each stays; (n,).
 
     One call takes the place of a run in the pass forward, and one in the backward. Where shapes give what it moves and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,9 @@ import pytest
 
 from npu_tui.rules import sequences
 from npu_tui.rules.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, FusedSequence
+from npu_tui.strings import speaking
+from npu_tui.strings import words as in_words
+from npu_tui.trace.message import Message
 
 
 class Match(NamedTuple):
@@ -29,7 +33,7 @@ def matches(words: Sequence[str], runs: Sequence[FusedSequence], between: frozen
 
 
 def found(words: str, runs: tuple[FusedSequence, ...] = KERNEL, between: frozenset[str] = BETWEEN_KERNELS) -> list[str]:
-    return [match.run.api for match in matches(words.split(), runs, between)]
+    return [in_words(match.run.api) for match in matches(words.split(), runs, between)]
 
 
 def spans(words: str, members: str) -> list[tuple[int, int]]:
@@ -128,7 +132,7 @@ def test_operations(words: str, api: str) -> None:
 )
 def test_operations_that_need_a_look(words: str, api: str) -> None:
     (only,) = matches(words.split(), ATEN, BETWEEN_ATEN)
-    assert api in only.run.api
+    assert api in in_words(only.run.api)
     assert not only.run.exact
 
 
@@ -164,3 +168,15 @@ def test_every_row_can_be_read() -> None:
         members = [member.strip("[]").split("*") for member in run.members.split()]
         words = [name.split("|")[0] for name, *times in members for _ in range(int((*times, "1")[0].strip("+")))]
         assert any(match.run.api == run.api for match in matches(words, (run,), frozenset())), run
+
+
+def test_what_replaces_a_run_is_said_in_the_language_of_the_reader() -> None:
+    said = [run.api for run in (*ATEN, *KERNEL) if isinstance(run.api, Message)]
+    assert said
+    with speaking("zh"):
+        chinese = [in_words(api) for api in said]
+    assert all(re.search(r"[\u4e00-\u9fff]|mindspeed|index_select", text) for text in chinese)
+    assert not any(" or " in text or " and " in text for text in chinese)
+    assert not [
+        run.api for run in (*ATEN, *KERNEL) if isinstance(run.api, str) and re.search(r"\b(?:or|of|in|by)\b", run.api)
+    ]
