@@ -326,7 +326,8 @@ class _Drawing(Struct):
             if row is None:
                 continue
             derived = row.layer < 0 or row.kind == "path"
-            ink = Ink.ACCENT if derived else LAYER_INKS[self.scene.traces[row.trace].layers[row.layer].kind]
+            layer = None if derived else self.scene.traces[row.trace].layers[row.layer].kind
+            ink = Ink.ACCENT if layer is None else LAYER_INKS[layer]
             value = ""
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])
@@ -337,7 +338,8 @@ class _Drawing(Struct):
             elif row.opener and row.rows is not None and row.kind != "path":
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
-                value = busy_text(share)
+                # What the run computes and where it is free has its shares of a step in the head, and no others here.
+                value = "" if layer == "overlap" else busy_text(share)
             # The head of a layer stands once for the lanes of all traces that are stacked.
             shared = self.scene.stacked and row.kind == "layer" and row.rows is None
             focused, label = y == self.focus_y, "" if shared else self.scene.labels[row.trace]

@@ -63,6 +63,8 @@ async def test_the_head_has_few_figures_and_only_the_first_finding_is_red(name: 
         for number, text in enumerate(head.verdict._text.split("\n") if head.verdict._text else ()):
             red = any(ALERT in str(span.style) for span in text.spans)
             assert not red or number == 0
+        overlaps = [row for row in driver.rows() if re.match(r"▎\s+(?:Computing|Communication|Free)\b", row)]
+        assert not [row for row in overlaps if "%" in row[: driver.timeline.frame.gutter]]  # of the view, not the step
         for line in (head.headline._text, head.facts._text):
             assert line is None or not any(ALERT in str(span.style) for span in line.spans)
 
