@@ -164,6 +164,9 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
         elif not few and below[number] and min(math.exp(float(sent[i])), math.exp(float(received[j]))) < NEARLY_ALL:
             verdict = "slow_sender" if ports[0][i] else "slow_receiver" if ports[1][j] else "slow"
             expected = math.exp(usual)
+        elif few and times[number] >= MORE_THAN_ONE and speed < float(speeds.max()) + math.log(HALF):
+            # Too few for a spread: less than half of what another one reaches is no noise, time after time.
+            verdict, expected = "slow", math.exp(float(speeds.max()))
         size, z = float(sizes[number]), float(score[number])
         transport = transports[number]
         link = Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict)

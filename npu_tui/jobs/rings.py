@@ -112,7 +112,10 @@ class FlatRing(Struct, frozen=True):
 
 
 def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[FlatRing]:
-    """The rings in which the ranks of ``hosts`` use one link each, though others of their host have links too."""
+    """The rings in which the ranks of ``hosts`` use one link each, though others of their host have links too.
+
+    One with a slow link is none of them: its times are those of that link, and it is the link that must be mended.
+    """
     host_of = {rank: number for number, ranks in enumerate(hosts) for rank in ranks}
     by_type: dict[str, list[Link]] = defaultdict(list)
     for link in links:
@@ -134,11 +137,13 @@ def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[Fl
                 (at,) = following[at]
             left.discard(start)
             inside, between = list[float](), list[float]()
-            for link in (link for rank in ring for link in links_from[rank]):
+            along = [link for rank in ring for link in links_from[rank]]
+            for link in along:
                 (inside if host_of.get(link.source) == host_of.get(link.target) else between).append(link.speed)
             count = len({host_of.get(rank) for rank in ring})
             of_host = len(ring) // max(count, 1)
-            if at == start and of_host >= SOME and inside and between:
+            healthy = all(link.verdict == "as_others" for link in along)
+            if at == start and healthy and of_host >= SOME and inside and between:
                 fast, far = float(np.median(inside)), float(np.median(between))
                 # Of S bytes each link of a host moves S / ranks of it, those between hosts what each rank has of them.
                 share = (1 / of_host / fast + (count - 1) / len(ring) / far) * min(fast, far)

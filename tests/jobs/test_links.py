@@ -22,6 +22,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import judged_links
 from npu_tui.jobs.model import Busy, LinkUse, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.rings import flat_rings
 from npu_tui.strings import words
 
 
@@ -83,6 +84,14 @@ def test_a_slow_link_of_a_ring_is_no_port():
     every = linked(8, lambda source, _: 18.0 / (1 + 2 * (source == 2)))
     uses = [use for use in every if use.target == (use.source + 1) % 8]
     assert verdicts(judged_links(uses)) == {(2, 3): "slow"}
+
+
+@pytest.mark.parametrize(("reached", "slow"), [(0.4, True), (0.7, False)])
+def test_one_of_two_links_between_hosts_is_slow_below_half_of_the_other(reached: float, slow: bool) -> None:
+    ring = [use for use in linked(8, speed(random.Random(1))) if use.target == (use.source + 1) % 8]
+    links = judged_links([*over("RDMA", {(3, 4)}, over("RDMA", {(7, 0)}, ring, 0.5 * reached), 0.5)] * 2)
+    assert verdicts(links) == ({(7, 0): "slow"} if slow else {})
+    assert [ring.ranks for ring in flat_rings(links, [range(4), range(4, 8)])] == ([] if slow else [tuple(range(8))])
 
 
 def test_other_sizes_and_operations_are_other_kinds():
