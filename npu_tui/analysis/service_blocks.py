@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -109,11 +111,21 @@ def _held_after(
     np.maximum.at(last, found.pair_rid, context)
     longest = _FAR * float(np.median(np.diff(moment))) * max(int(np.median(steps.size[mine])), 1)
 
-    def tried(block: int, after: float) -> tuple[float, int, int, tuple[int, ...]]:
+    @cache
+    def of_block(block: int) -> tuple[I64, I64]:
+        """How many blocks are gone after each end, and how many are held or free or gone at each moment."""
         gone = np.append(0, np.cumsum(-(-last[ended] // block)))
         held = np.bincount(found.pair_step, -(-context // block), len(steps))[mine] + steps.free[mine]
-        still = np.searchsorted(moment, opened, "right"), np.searchsorted(moment, opened - after, "right")
-        total = held + gone[still[0]] - gone[still[1]]
+        return gone, held + gone[ends_before(0.0)]
+
+    @cache
+    def ends_before(after: float) -> I64:
+        """How many requests ended so long before each moment."""
+        return np.searchsorted(moment, opened - after, "right")
+
+    def tried(block: int, after: float) -> tuple[float, int, int, tuple[int, ...]]:
+        gone, held = of_block(block)
+        total = held - gone[ends_before(after)]
         usual = float(np.median(total))
         return float(np.abs(total - usual).mean()), block, round(after), (round(usual),)
 
