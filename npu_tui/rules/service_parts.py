@@ -102,10 +102,14 @@ def _that_takes(facts: ServiceFacts, grown: F64) -> dict[str, Any] | None:
     sums = np.bincount(spans.name, lasting, minlength=1)
     sums[np.unique(service.batches.name)] = 0
     best, most = -1, NEARLY_ALL * float(grown.sum())
+    usual = float(facts.found.steps.cycle[:, Cycle.sampling].sum() - grown.sum())
     for code in np.flatnonzero(sums >= most).tolist():
         time = of_range(facts.found, code, Cycle.sampling)[:, Cycle.sampling]
-        both = float(np.minimum(time, grown).sum() - np.maximum(time - grown, 0).sum())  # less what it takes besides
-        if both > most and time.sum() >= HALF * sums[code]:
+        besides = float(np.maximum(time - grown, 0).sum())
+        both = float(np.minimum(time, grown).sum()) - besides
+        if besides >= HALF * usual or time.sum() < HALF * sums[code]:  # all of sampling, or not of it
+            continue
+        if both > most:
             best, most = code, both
     if best < 0:
         return None
