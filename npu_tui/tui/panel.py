@@ -20,7 +20,7 @@ from npu_tui.tui.commands import BY_ID, TAB_COMMAND, TAB_KEYS, key_label, keys_l
 from npu_tui.tui.loading import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
-from npu_tui.tui.tabs.table import GAP, Content, Order, TabRow, TabTable, arranged, narrow, numeric, sortable
+from npu_tui.tui.tabs.table import GAP, Content, Order, TabRow, TabTable, arranged, broken, narrow, numeric, sortable
 
 _LOW = 7  # up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge
 _TALL = 14  # from so many rows on the panel has more than one line above its table
@@ -33,23 +33,6 @@ _MEASURED = 50  # rows of a table that decide how wide it is
 
 Growth = Literal["normal", "half", "full"]
 _GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")
-
-
-def _broken(note: str, first: int, width: int, lines: int) -> list[str]:
-    """``note`` in at most so many ``lines`` of ``width`` columns, ``first`` in the first, broken at its gaps.
-
-    What does not fit is left out.
-    """
-    parts = [part for line in note.split("\n") for part in line.split(GAP) if part]
-    found: list[str] = []
-    for part in parts:
-        if found and cell_len(found[-1] + GAP + part) <= (first if len(found) == 1 else width):
-            found[-1] += GAP + part
-        elif len(found) == lines:
-            break
-        else:
-            found.append(part)
-    return found
 
 
 class Panel(Vertical):
@@ -340,7 +323,7 @@ class Panel(Vertical):
 
         def told(hint: str) -> tuple[list[str], int]:
             room = width - (cell_len(hint) + 2 if hint else 0)
-            return _broken(self._told, room, width, most) or [""], room
+            return broken(self._told, room, width, most) or [""], room
 
         def worth(hint: str) -> tuple[bool, bool]:
             """Whether the note is not cut beside it, and whether more than one part of it has room."""

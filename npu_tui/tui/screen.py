@@ -515,14 +515,10 @@ class MainScreen(PanelScreen[Timeline]):
         if self.session.whole and panel.offer(explorer.list.height - explorer.list.wanted):
             self.show_head()
             self.contents.fill()
-        if not panel.is_shown or panel.growth != "normal":
-            return
-        taken = panel.size.height - panel.usual
-        # The lanes keep a row even where none is shown, so what is left of it is not blank.
-        usual, wanted = explorer.list.height + taken, explorer.list.wanted
-        if panel.unneeded:
-            wanted = explorer.list.wanted_in(usual + panel.unneeded)
-        panel.take_blank(usual - max(wanted, 1))
+        if panel.is_shown and panel.growth == "normal":
+            usual = explorer.list.height + panel.size.height - panel.usual
+            wanted = explorer.list.wanted_in(usual + panel.unneeded) if panel.unneeded else explorer.list.wanted
+            panel.take_blank(usual - max(wanted, 1))  # the lanes keep a row even where none is shown: it is not blank
 
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest; hits and flags go with traces that were shifted."""

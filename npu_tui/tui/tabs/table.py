@@ -291,6 +291,23 @@ def _plain_cell(cell: Text | str) -> str:
     return (cell.plain if isinstance(cell, Text) else cell).strip()
 
 
+def broken(note: str, first: int, width: int, lines: int) -> list[str]:
+    """``note`` in at most so many ``lines`` of ``width`` columns, ``first`` in the first, broken at its gaps.
+
+    What does not fit is left out.
+    """
+    parts = [part for line in note.split("\n") for part in line.split(GAP) if part]
+    found: list[str] = []
+    for part in parts:
+        if found and cell_len(found[-1] + GAP + part) <= (first if len(found) == 1 else width):
+            found[-1] += GAP + part
+        elif len(found) == lines:
+            break
+        else:
+            found.append(part)
+    return found
+
+
 def arranged(table: TabTable, order: Order) -> TabTable:
     """``table`` filtered and sorted; its note and headings say so, the first one also where rows come in its order."""
     rows, headings, notes = table.rows, table.headings, [table.note] if table.note else []
