@@ -322,7 +322,7 @@ class PanelScreen(SeenScreen[None], Generic[Drawn], inherit_bindings=False):
         if self.panel.is_shown:
             self.hide_panel()
             return None
-        if self._line.says(again := say("leave.again")):
+        if self._line.says(again := say("leave.again.panel")):
             self.app.leave()
             return None
         return again

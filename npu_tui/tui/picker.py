@@ -490,6 +490,13 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
         """Show all keys."""
         self.app.push_screen(HelpSheet("picker", {}))
 
+    def leave_twice(self) -> None:
+        """Leave if the user asks for that a second time, as on every screen without a panel."""
+        if self._words == (again := say("leave.again")):
+            self.app.leave()
+        else:
+            self.tell(again)
+
     def escape(self) -> None:
         """Take back the filter, then the marks; else leave."""
         if self._typing:

@@ -127,7 +127,7 @@ async def test_an_analysis_is_stopped_by_a_key_and_by_leaving(how: str, tmp_path
             await _until(driver, lambda: "is removed" in picker._words)
             assert "Ctrl+X" not in str(picker._shown.content)
         else:
-            await driver.press("q")
+            await driver.press("q", "q")
     if how == "leave":
         assert "is removed" in app.recordings.stop()
     assert not (place / "ASCEND_PROFILER_OUTPUT").exists()
