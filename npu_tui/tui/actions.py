@@ -193,7 +193,9 @@ ACTIONS: tuple[Command, ...] = (
     _command("notes", "yank_view Y", lambda screen: screen.yank_view(), job=lambda screen: screen.yank_view()),
     _command("notes", "copy_text", both=lambda screen: screen.copy_table("text")),
     _command("notes", "copy_csv", both=lambda screen: screen.copy_table("csv")),
-    _command("panel", "panel q Q", both=lambda screen: screen.close_panel(), picker=lambda screen: screen.leave_twice()),
+    _command(
+        "panel", "panel q Q", both=lambda screen: screen.close_panel(), picker=lambda screen: screen.leave_twice()
+    ),
     _command("panel", "panel_grow P", both=lambda screen: screen.grow_panel()),
     *(_command("panel", f"{TAB_COMMAND}{tab} {key}", _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
     _command("panel", "code", lanes=_shows("lines"), job=_needs("code_timeline")),
