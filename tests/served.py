@@ -5,21 +5,33 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from kept import kept
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fixtures"))
 
 from service import Service, serve
 from service_writer import Folder, latencies
 
-served = lru_cache(maxsize=8)(serve)
+served = lru_cache(maxsize=8)(kept(serve))
 """Nobody changes what it gives; who wants to asks ``serve``."""
 
 
-def written(service: Service, folder: Path) -> Path:
-    """The tables of ``service`` in ``folder``."""
-    Folder(served(service)).write(folder)
+@kept
+def _tables(service: Service, *, old: bool = False, **more: bool) -> dict[str, bytes]:
+    """The files of ``service`` by their names."""
+    with TemporaryDirectory() as folder:
+        Folder(served(service), old=old).write(Path(folder), **more)
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def written(service: Service, folder: Path, **options: bool) -> Path:
+    """The tables of ``service`` in ``folder``, ``old`` ones, or with ``trace`` or ``database`` its events as well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _tables(service, **options).items():
+        (folder / name).write_bytes(content)
     return folder
 
 

@@ -21,10 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT, ROOT / "fixtures", ROOT / "tests"):
     sys.path.insert(0, str(folder))
 
-from service import Service, serve  # noqa: E402 - its folder is no package
+from served import served, written  # noqa: E402 - its folder is no package
+from service import Service  # noqa: E402
 from service_causes import TROUBLES, Trouble  # noqa: E402
 from service_shapes import SHAPES  # noqa: E402
-from service_writer import EPOCH_NS, Folder, latencies  # noqa: E402
+from service_writer import EPOCH_NS, latencies  # noqa: E402
 
 from npu_tui.analysis.service_latency import timeline  # noqa: E402
 from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline  # noqa: E402
@@ -52,7 +53,7 @@ class Outcome(Struct):
 
 def figures(service: Service) -> dict[str, float]:
     """TTFT and TPOT (ns) of a simulated service."""
-    found = latencies(serve(service).requests)
+    found = latencies(served(service).requests)
     return {
         f"{name}_p{share}": float(np.percentile(found[name], share)) for name in ("ttft", "tpot") for share in (50, 99)
     }
@@ -60,10 +61,8 @@ def figures(service: Service) -> dict[str, float]:
 
 def judged(service: Service, folder: Path) -> tuple[ServiceTimeline, SubjectVerdict]:
     """What is said of ``service``, through the files."""
-    served = serve(service)
-    Folder(served).write(folder)
-    found = timeline(read_service(folder))
-    adds_up(found, served.requests)
+    found = timeline(read_service(written(service, folder)))
+    adds_up(found, served(service).requests)
     return found, judge(found)
 
 

@@ -16,9 +16,9 @@ from npu_tui.load.load import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
-from service import serve
+from served import served, written
 from service_causes import write_service
-from service_writer import EPOCH_NS, Folder
+from service_writer import EPOCH_NS
 from services import ALL, NEAR, Trouble, outcome
 
 from npu_tui.analysis.limits import Number, Threshold, Thresholds
@@ -62,11 +62,9 @@ def test_places_are_held_by_requests_that_a_step_leaves_out(name: str, tmp_path:
 def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
     """When its first schedule begins, and not where that ends or on the decode side: the time before it is the same."""
     trouble = _short(ALL[name], 80)
-    served = serve(trouble.service)
-    Folder(served).write(tmp_path)
-    found = timeline(read_service(tmp_path))
+    found = timeline(read_service(written(trouble.service, tmp_path)))
     rids, opened = found.service.rids, found.steps.opened[found.latencies.first]
-    came = {f"cmpl-{request.rid:06d}": EPOCH_NS + request.enqueue for request in served.requests}
+    came = {f"cmpl-{request.rid:06d}": EPOCH_NS + request.enqueue for request in served(trouble.service).requests}
     rows = list(csv.DictReader((tmp_path / "request.csv").open(newline="")))
     for row in rows:
         rid = row["http_rid"]
@@ -94,7 +92,7 @@ def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
     """From some moment on nothing is hit: that is the cause. Where nothing ever was, nobody knows what could be."""
     found = outcome(_short(ALL["prefix"], 180), 1, tmp_path / "cold")
     assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.PREFIX"], True)
-    Folder(serve(replace(_short(ALL["prefix"], 60).service, prefix=1))).write(tmp_path / "none")
+    written(replace(_short(ALL["prefix"], 60).service, prefix=1), tmp_path / "none")
     judged = judge(timeline(read_service(tmp_path / "none")))
     assert ("SERVICE.PREFIX", "info") in [(one.id, one.severity) for one in judged.findings.findings]
     assert not judged.findings.leaders
@@ -103,7 +101,7 @@ def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
 
 def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
     """Half of the pulls begin later, on another rank: to this one the link is six times as fast."""
-    Folder(serve(_short(ALL["transfer"], 80).service)).write(tmp_path)
+    written(_short(ALL["transfer"], 80).service, tmp_path)
     path = tmp_path / "pd_split_kvcache.csv"
     rows = list(csv.DictReader(path.open(newline="")))
     for row in rows[::2]:
@@ -137,7 +135,7 @@ def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
 def test_events_of_the_kv_cache_tell_of_the_engine_that_their_request_is_on(tmp_path: Path) -> None:
     """MindIE names requests, neither ranks nor all blocks, and dates alone."""
     trouble = _short(ALL["kv"], 100)
-    Folder(serve(replace(trouble.service, shares=(1, 1), gap=trouble.service.gap // 2))).write(tmp_path)
+    written(replace(trouble.service, shares=(1, 1), gap=trouble.service.gap // 2), tmp_path)
     batches = list(csv.DictReader((tmp_path / "batch.csv").open(newline="")))
     kept = {"start_datetime": "start_time", "end_datetime": "end_time"}
     kept |= {name: name for name in ("name", "res_list", "batch_size", "batch_type", "prof_id")}
@@ -260,7 +258,7 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
 
 def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServiceFacts, "_faithful", lambda *_: ["ttft_p99", "tpot_p99"])
-    Folder(serve(_short(ALL["small chunks"], 60).service)).write(tmp_path)
+    written(_short(ALL["small chunks"], 60).service, tmp_path)
     found = timeline(read_service(tmp_path))
     assert [finding.id for finding in judge(found).findings.findings] == ["SERVICE.CHUNKS"]
     cause = next(rule for rule in SERVICE_RULES if rule.id == "SERVICE.CHUNKS").check(ServiceFacts(found, Thresholds()))
@@ -269,23 +267,22 @@ def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_full_decode_engine_is_no_scheduler_that_waits(tmp_path: Path) -> None:
-    Folder(serve(_short(ALL["full decode"], 60).service)).write(tmp_path)
+    written(_short(ALL["full decode"], 60).service, tmp_path)
     assert [finding.id for finding in judge(timeline(read_service(tmp_path))).findings.findings] == ["SERVICE.QUEUE"]
 
 
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
-    served = serve(_short(ALL["kv"], 60).service)
     said = []
     for old in (False, True):
-        Folder(served, old=old).write(tmp_path / str(old))
-        verdict = judge(timeline(read_service(tmp_path / str(old))))
+        folder = written(_short(ALL["kv"], 60).service, tmp_path / str(old), old=old)
+        verdict = judge(timeline(read_service(folder)))
         said.append(([(one.id, one.title.code) for one in verdict.findings.findings], verdict.figures["ttft_p99"]))
     assert said[0][0] == said[1][0]
     assert said[0][1] == pytest.approx(said[1][1], abs=2000)
 
 
 def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
-    Folder(serve(_short(ALL["kv"], 60).service)).write(tmp_path)
+    written(_short(ALL["kv"], 60).service, tmp_path)
     hidden = {
         "request": ["queue_wait_time(ms)"],
         "batch": ["total_blocks", "used_blocks", "free_blocks", "blocks_allocated", "blocks_freed"],
@@ -304,7 +301,7 @@ def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
 
 
 def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
-    Folder(serve(_short(ALL["kv"], 60).service)).write(tmp_path)
+    written(_short(ALL["kv"], 60).service, tmp_path)
     rows = list(csv.reader((tmp_path / "batch.csv").open(encoding="utf-8", newline="")))
     kept = [place for place, column in enumerate(rows[0]) if "blocks" not in column]
     with (tmp_path / "batch.csv").open("w", encoding="utf-8", newline="") as out:

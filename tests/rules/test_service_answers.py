@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from served import figure, served, written
 from service import MS, Service, Tenant
-from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
@@ -71,7 +70,7 @@ _LATE = Service(requests=80, gap=400 * MS, stream=150 * MS)  # tokens leave so l
 )
 def test_what_holds_tokens_is_what_runs_until_they_leave(name: str, alone: int, title: str, tmp_path: Path) -> None:
     """Ranges of the detokenizer or of sends to one client fill that time; without any nothing tells which it is."""
-    Folder(served(_LATE)).write(tmp_path, trace=True)
+    written(_LATE, tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     like = next(event for event in events if event["name"] == "detokenize")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from measured import session_of
+from served import served, written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
-from service import serve
 from service_causes import TROUBLES
-from service_writer import Folder, latencies
+from service_writer import latencies
 
 from npu_tui.load.load import load
 from npu_tui.output.envelope import json_bytes
@@ -35,14 +35,12 @@ FORMS = "text", "markdown", "html"
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_time_of_a_service_says_its_base(name: str, tmp_path: Path) -> None:
-    served = serve(TROUBLES[name].service)
-    Folder(served).write(tmp_path)
-    trace = load(tmp_path)
+    trace = load(written(TROUBLES[name].service, tmp_path))
     session = session_of(trace)
     (profile,) = session.profiles
     told = report(profile)
     rows = json.loads(json_bytes(told))["findings"]
-    real = {metric: max(values) for metric, values in latencies(served.requests).items()}
+    real = {metric: max(values) for metric, values in latencies(served(TROUBLES[name].service).requests).items()}
     assert rows
     for one in rows:
         assert one["per"] in ("request", "token")

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from served import figure, served
+from served import figure, written
 from service import MS, US, Service, Tenant
-from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.load import load
@@ -19,7 +18,7 @@ _SERVICE = Service(requests=120)
 
 
 def _told(service: Service, folder: Path) -> JudgedService:
-    Folder(served(service)).write(folder)
+    written(service, folder)
     return judged(load(folder), Thresholds())
 
 
@@ -174,7 +173,7 @@ def test_a_probe_that_slows_the_others_is_told_by_its_length_and_how_often_it_co
 
 @pytest.mark.parametrize("told", [True, False])
 def test_several_decode_steps_in_a_schedule_are_told_where_nothing_drafts(told: bool, tmp_path: Path) -> None:
-    Folder(served(replace(_SERVICE, drafts=7, draft=0, accepted=1000))).write(tmp_path)
+    written(replace(_SERVICE, drafts=7, draft=0, accepted=1000), tmp_path)
     if told:
         (tmp_path / "spec_decode.csv").unlink()
     titles = [words(one.title) for one in judged(load(tmp_path), Thresholds()).findings.findings]

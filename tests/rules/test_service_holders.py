@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import service as simulated
-from service import MS, US, Request, Service, Tenant, serve
+from served import served, written
+from service import MS, US, Request, Service, Tenant
 from service_writer import Folder, latencies
 
 from npu_tui.analysis.limits import Thresholds
@@ -35,13 +36,13 @@ _short = partial(Service, requests=150)
 
 def told(service: Service, folder: Path) -> JudgedService:
     """What is said of ``service``, from its files with their trace."""
-    Folder(serve(service)).write(folder, trace=True)
+    written(service, folder, trace=True)
     return judged(load(folder), Thresholds())
 
 
 def mean(service: Service, latency: str) -> float:
     """The mean of a latency of the simulated ``service``, ns."""
-    return float(np.mean(latencies(serve(service).requests)[latency]))
+    return float(np.mean(latencies(served(service).requests)[latency]))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_the_owner_is_told_first_and_its_gain_is_that_of_the_mean(
 def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path: Path) -> None:
     """Huge prompts, which an engine takes whole or not at all, wait for blocks: the others pass in the replay."""
     service = _short(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
-    Folder(serve(service)).write(tmp_path)
+    written(service, tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     assert facts.model is not None
     passing = facts.gives(lambda model: with_engines(model, skips=True))
@@ -129,7 +130,7 @@ def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path
 
 def test_percentiles_of_other_latencies_are_told_where_they_change_much(tmp_path: Path) -> None:
     """The tail of TPOT may be what hurts, though TTFT gains more by the same change."""
-    Folder(serve(_short())).write(tmp_path)
+    written(_short(), tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     then = facts.figures | {name: by * facts.figures[name] for name, by in (("ttft_p50", 0.5), ("tpot_p99", 0.8))}
     told_of = [words(one).split(" ms")[0].rpartition(" ")[0] for one in facts.changes(then)]
@@ -141,7 +142,7 @@ def test_percentiles_of_other_latencies_are_told_where_they_change_much(tmp_path
 def between_tokens(service: Service) -> float:
     """The 99th percentile of what lies between two tokens of a request of the simulated ``service``, ns."""
     ends = dict[int, list[int]]()
-    for batch in sorted(serve(service).batches, key=lambda batch: batch.execute):
+    for batch in sorted(served(service).batches, key=lambda batch: batch.execute):
         for (rid, *_), given in zip(batch.members, batch.accepted, strict=True):
             ends.setdefault(rid, []).extend([batch.execute[1]] if given else [])
     return float(np.percentile(np.concatenate([np.diff(of) for of in ends.values()]), 99))
@@ -168,7 +169,7 @@ def test_a_cache_that_gives_nothing_is_no_finding_where_nothing_says_that_prompt
 
 def test_what_runs_between_steps_is_named(tmp_path: Path) -> None:
     """The trace has a range of the engine after every step, while nothing else runs."""
-    Folder(serve(Service(output=8 * MS, requests=120))).write(tmp_path, trace=True)
+    written(Service(output=8 * MS, requests=120), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events = json.loads(path.read_bytes())
     steps = [event for event in events if event["name"] == "modelExec"]
@@ -183,7 +184,7 @@ def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> Non
     """Of all requests some end early for their client and are computed on; without that the others wait less."""
     service = Service(max_seqs=9)
     folder = tmp_path / "service"
-    Folder(serve(service)).write(folder)
+    written(service, folder)
     path = folder / "request.csv"
     rows = list(csv.DictReader(path.open(newline="")))
     for row in rows[::3]:
@@ -247,7 +248,7 @@ def test_what_a_smaller_draft_model_would_give_is_no_finding(tmp_path: Path) -> 
 
 def test_what_samples_longer_is_named_by_its_ranges(tmp_path: Path) -> None:
     """A range within sampling takes as much longer as some requests do, beside one that each batch has."""
-    Folder(serve(_short(masks=5 * MS))).write(tmp_path, trace=True)
+    written(_short(masks=5 * MS), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events = json.loads(path.read_bytes())
     for one in [event for event in events if event["name"] == "sample"]:
@@ -261,7 +262,7 @@ def test_what_samples_longer_is_named_by_its_ranges(tmp_path: Path) -> None:
 
 def test_text_that_is_made_between_steps_is_told_as_the_gap(tmp_path: Path) -> None:
     """The ranges belong to the process that answers, but no step begins before they end: late tokens are part of it."""
-    Folder(serve(_short(output=12 * MS))).write(tmp_path, trace=True)
+    written(_short(output=12 * MS), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events = json.loads(path.read_bytes())
     one = next(event for event in events if event["name"] == "detokenize")
@@ -283,7 +284,7 @@ def test_of_a_least_time_and_filled_up_batches_what_is_nearer_to_times_is_told(
     away: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Passes with a prompt that by chance take a little less than the least time do not show that batches are full."""
-    Folder(serve(_short())).write(tmp_path)
+    written(_short(), tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     cost = Cost(14.0 * MS, 40.0 * US, 120.0 * US, 10.0, 0.0)
     monkeypatch.setattr(service_facts, "filled_in", lambda *_: Filled(cost, 20.0 * MS, 0.0, 64, True, 0, 0.05))
@@ -329,10 +330,11 @@ def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(
         return requests
 
     monkeypatch.setattr(simulated, "_arrivals", long_ones_first)
-    said = told(given, tmp_path)
-    now = mean(given, "ttft")
+    first_way = simulated.serve(given)
+    Folder(first_way).write(tmp_path, trace=True)
+    said = judged(load(tmp_path), Thresholds())
     monkeypatch.setattr(simulated, "_arrivals", by_tokens)
-    then = mean(given, "ttft")
+    now, then = (float(np.mean(latencies(way.requests)["ttft"])) for way in (first_way, simulated.serve(given)))
     assert [one.id for one in said.findings.findings if one.severity != "info"] == ["SERVICE.RANK"]
     first = said.findings.findings[0]
     assert words(first.title).startswith("DP rank 0 is given longer requests than the others")

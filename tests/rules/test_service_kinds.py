@@ -15,15 +15,14 @@ import polars as pl
 import pytest
 from measured import profile_of
 from msgspec import structs
-from served import written
+from served import served, written
 
 from npu_tui.load.load import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
-from service import MS, US, Service, Tenant, serve
+from service import MS, US, Service, Tenant
 from service_causes import TROUBLES
-from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_cost import FEWEST, fitted, slower_since, work_of
@@ -178,10 +177,10 @@ def test_a_process_that_only_schedules_is_no_worker(tmp_path: Path) -> None:
 
 def test_drafts_behind_the_execution_are_no_bubble(tmp_path: Path) -> None:
     """The same service, with drafts in the execution and in a call of their own after it."""
-    served = serve(Service(requests=60, drafts=4, accepted=50, draft=6 * MS))
-    Folder(served).write(tmp_path / "inside")
-    Folder(served).write(tmp_path / "apart")
-    lasting = {batch.members[0][0:2]: batch.draft for batch in served.batches if batch.members and batch.draft}
+    service = Service(requests=60, drafts=4, accepted=50, draft=6 * MS)
+    for name in ("inside", "apart"):
+        written(service, tmp_path / name)
+    lasting = {batch.members[0][0:2]: batch.draft for batch in served(service).batches if batch.members and batch.draft}
     assert lasting
 
     def cut(row: Row) -> Row:
@@ -603,8 +602,7 @@ def empty_forwards(folder: Path) -> Path:
 
 
 def test_events_tell_forward_passes_where_their_table_is_empty(tmp_path: Path) -> None:
-    served = Folder(serve(replace(TROUBLES["sampling"].service, requests=60)))
-    served.write(tmp_path, trace=True)
+    written(replace(TROUBLES["sampling"].service, requests=60), tmp_path, trace=True)
     plain = judged(load(tmp_path), Thresholds())
     told = judged(load(empty_forwards(tmp_path)), Thresholds())
     assert [one.id for one in told.findings.findings][:1] == ["SERVICE.SAMPLING"]

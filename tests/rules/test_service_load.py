@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from served import figure, served, written
+from served import figure, written
 from service import MS, Service, Tenant
-from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
@@ -95,7 +94,7 @@ def test_second_copies_of_requests_are_told_from_repeated_ones(tmp_path: Path) -
 
 def test_a_process_that_answers_nothing_while_steps_end_stands_still(tmp_path: Path) -> None:
     """Something is sent after each step but those of three stops; one that says little of what it does has none."""
-    Folder(served(Service(requests=100))).write(tmp_path, trace=True)
+    written(Service(requests=100), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events = [event for event in json.loads(path.read_bytes()) if event["name"] not in ("detokenize", "sendResponse")]
     ends = sorted(

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import figure, served
+from served import figure, served, written
 from service import MS, Service
-from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
@@ -26,7 +25,7 @@ _SERVICE = Service(requests=100, fixed=(14 + _COPIED) * MS)
 
 def _with_ranges(folder: Path, part: float) -> JudgedService:
     """What is said of ``_SERVICE`` with a range in each of its passes: as long as copies, or a ``part`` of the pass."""
-    Folder(served(_SERVICE)).write(folder, trace=True)
+    written(_SERVICE, folder, trace=True)
     path = folder / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     passes = [event for event in events if event["name"] == "forward"]
@@ -56,7 +55,7 @@ def test_what_grows_with_a_pass_computes(tmp_path: Path) -> None:
 def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int, tmp_path: Path) -> None:
     """There is room for them: adapters that take turns in too few slots are why, if any are loaded."""
     held = Service(requests=100, hold=120 * MS)
-    Folder(served(held)).write(tmp_path, trace=True)
+    written(held, tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     passes = [event for event in events if event["name"] == "forward"]
@@ -70,7 +69,7 @@ def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int,
 def test_what_swapping_blocks_costs_is_what_its_ranges_take(tmp_path: Path) -> None:
     """Without them the tail of the distance of tokens is that of the same service without swaps."""
     service = Service(requests=100, adapter=120 * MS)
-    Folder(served(service)).write(tmp_path, trace=True)
+    written(service, tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     like = next(event for event in events if event["name"] == "forward")
@@ -93,7 +92,7 @@ def test_what_swapping_blocks_costs_is_what_its_ranges_take(tmp_path: Path) -> N
 
 def _told(folder: Path, service: Service, *more: tuple[str, str, float, float]) -> Any:
     """The first finding on ``service`` with ranges of a name beside those of another one: shifted, and so long (ms)."""
-    Folder(served(service)).write(folder, trace=True)
+    written(service, folder, trace=True)
     path = folder / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     beside = [
@@ -115,7 +114,7 @@ def test_the_range_with_most_of_the_time_between_steps_is_named(tmp_path: Path) 
 
 def test_a_range_of_a_request_that_waits_is_named(tmp_path: Path) -> None:
     """The scheduler leaves some requests alone until a range of theirs has ended, though there is room."""
-    Folder(served(Service(requests=120, hold=80 * MS))).write(tmp_path, trace=True)
+    written(Service(requests=120, hold=80 * MS), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     queued = [event for event in events if event["name"] == "Enqueue"]

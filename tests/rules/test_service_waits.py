@@ -392,9 +392,7 @@ def test_prompts_that_share_passes_of_a_busy_prefill_side_are_told(tmp_path: Pat
 def test_an_engine_that_pauses_before_a_prompt_stands_still(tmp_path: Path) -> None:
     """What decodes has its place while whole prompts go first: the pause before them is no wait for the scheduler."""
     service = Service(chunked=False, budget=9000, gap=120 * MS, stall=600 * MS, stall_every=50)
-    served = serve(service)
-    Folder(served).write(tmp_path)
-    found = timeline(read_service(tmp_path))
+    found = timeline(read_service(written(service, tmp_path)))
     before_prompts = found.steps.prompts > 0
     assert (found.paused[before_prompts] > 0).any()
     ttft, _ = found.latencies.metrics
