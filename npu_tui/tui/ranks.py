@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from npu_tui.compare.picture import ComparisonPicture, compared_scene
 from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import LateRank, Timelines, running_at
+from npu_tui.load.format import OUTPUT
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, message
@@ -297,8 +300,19 @@ def met(profiles: Sequence[Profile], optional: Sequence[bool]) -> list[Profile]:
         if not is_found or _meets(first, npu, 0):
             kept.append(profile)
         else:
-            first.health.warnings.append(message("odd.service_apart", path=npu.path))
+            first.health.warnings.append(message("odd.service_apart", path=_folder_name(npu), when=_day(npu)))
     return kept
+
+
+def _folder_name(trace: Trace) -> str:
+    """The folder of the profile of ``trace`` under the name that tells it from others."""
+    path = Path(trace.path)
+    return (path.parent.parent if path.parent.name == OUTPUT else path.parent).name
+
+
+def _day(trace: Trace) -> str:
+    """The day on which ``trace`` begins, by its own clock."""
+    return f"{datetime.fromtimestamp(trace.start_ns // 1_000_000_000, timezone.utc):%Y-%m-%d}"
 
 
 def _meets(service: Trace, npu: Trace, by: int) -> bool:

@@ -9,6 +9,7 @@ from npu_tui.analysis.ranges import namesakes
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.subjects import subject_of
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
@@ -101,7 +102,7 @@ class TraceWalk:
         index, state = self._explorer.trace, self._explorer.state
         launches = self._session.profiles[index].starved if self._session.profiles else []
         if not launches:
-            return self._no_link("starved.none")
+            return self._no_link(lacking(self._scene.traces[index], "starved.none"))
         # With nothing selected the first one in view is meant, wherever the cursor stands.
         here = state.cursor if state.selection is not None else state.viewport.start - 1
         starts = np.array([launch.start for launch in launches], np.int64)
@@ -349,7 +350,7 @@ class TraceWalk:
         """Show the next step in ``direction`` (1 or -1); returns the message for the user."""
         steps = self._scene.steps()
         if not steps:
-            return say("step.none")
+            return say(lacking(self._scene.traces[0], "step.none"))
         state = self._explorer.state
         at = next_in_time(np.array([start for start, _, _ in steps]), state.cursor, direction)
         if direction < 0 and at is not None and steps[at][1] > state.cursor:
@@ -460,6 +461,11 @@ def _slice_name(trace: Trace, item: int) -> str:
     return brief(trace.name_of(item), _LONGEST_NAME)
 
 
+def lacking(trace: Trace, otherwise: str) -> str:
+    """The text of what ``trace`` has instead of kernels, by its subject; ``otherwise`` where it may have some."""
+    return subject_of(trace).no_kernels or otherwise
+
+
 def why_not(session: Session, explorer: Explorer, hits: int, flags: int, table: TabTable | None) -> dict[str, str]:
     """The commands that can do nothing just now, each with the reason in one line.
 
@@ -471,8 +477,12 @@ def why_not(session: Session, explorer: Explorer, hits: int, flags: int, table: 
         (scene.pair is None, "compared.none", "align_sides counterpart sides tab_changes"),
         (session.job is None, "ranks.no_job", "ranks"),
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
-        (not scene.steps(), "step.none", "step_next step_previous"),
-        (not starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
+        (not scene.steps(), lacking(scene.traces[0], "step.none"), "step_next step_previous"),
+        (
+            not starved,
+            lacking(scene.traces[0], "starved.none") if session.whole else "loading.links",
+            "starved_next starved_previous",
+        ),
         (
             not any(len(each) for profile in session.profiles for each in profile.idles),
             "bubble.none",

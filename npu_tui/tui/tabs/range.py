@@ -110,14 +110,14 @@ def _tree(now: Context, start: int, end: int) -> Content:
 
 def _facts(now: Context, start: int, end: int) -> list[str]:
     """One line per device: how its time splits, what was lost, and how its launches look."""
-    lines = []
     scene = now.session.scene
+    bare = [index for index, profile in enumerate(now.session.profiles) if profile.trace.nature is CALLS]
+    names = ", ".join(rank_name(scene, index) for index in bare) if len(scene.traces) > 1 else ""
+    lines = [(f"{names}: " if names else "") + say("range.calls_only")] if bare else []
     for index, profile in enumerate(now.session.profiles):
         first, last = (scene.to_trace(index, when) for when in (start, end))
         rank = f"{rank_name(scene, index)}: " if len(scene.traces) > 1 else ""
         launches = {device.device: device for device in profile.dispatch}
-        if profile.trace.nature is CALLS:
-            lines.append(rank + say("range.calls_only"))
         for lanes in profile.overlap_lanes:
             sums = lanes.sums(Window(first, last))
             line = rank + say(
