@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import astuple
 from rich.text import Text
 
 from npu_tui.strings import say
@@ -22,7 +24,7 @@ from npu_tui.tui.tabs.range import TREE_TURN, range_table
 from npu_tui.tui.tabs.search import Finder, are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
 from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, Tab, TabRow, TabTable, of_a_device, padded, row_cells
-from npu_tui.view.scene import Selected
+from npu_tui.view.scene import ScreenRow, Selected
 from npu_tui.view.viewport import Viewport
 
 
@@ -117,6 +119,8 @@ class Contents:
         self._finding: tuple[Text | str, ...] = ()
         self._gone: tuple[tuple[object, ...], TabRow | None] = (), None
         self.owed: Owed | None = None
+        self._followed: tuple[object, ...] = ()
+        self._fitted: list[ScreenRow] | None = None
 
     def open_tab(self, tab: str, unfold: bool = True) -> None:
         """Show ``tab``; with ``unfold`` also the panel, where it is hidden."""
@@ -220,6 +224,14 @@ class Contents:
             self._panel.show(say("panel.computing"))
             self._work(lambda: self._panel.call_later(self.take, tab.content(now), wanted), "panel")
 
+    def has_news(self) -> bool:
+        """Whether more than the times in view has changed since it was asked last: no tab and no head tells of them."""
+        rows, (view, *others) = self._explorer.list, astuple(self._explorer.state)
+        followed, self._followed = self._followed, (view, rows.key, *others, self._session.scene.offsets)
+        if not followed or rows.rows is not self._fitted or rows.key != followed[1] or view is followed[0]:
+            return True
+        return not all(map(is_, self._followed[2:], followed[2:]))
+
     def forget(self) -> None:
         """Make again what the panel shows, though nothing of it has changed."""
         self._filled = self._counted = None
@@ -306,6 +318,7 @@ class Contents:
     def surround(self) -> None:
         """Give rows that the text leaves blank to what surrounds those shown alone; take back what it needs."""
         shown, panel = self._explorer.list, self._panel
+        self._fitted = shown.rows
         if shown.only is None or self.computing is not None or not panel.is_shown or panel.growth != "normal":
             return
         # Lanes and panel share the rows of the screen: one has what the other has not.

@@ -276,8 +276,8 @@ class MainScreen(PanelScreen[Timeline]):
     def escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""
         if self.contents.lines.stop():
-            return
-        if self.panel.is_full and self.explorer.rows:
+            self.contents.fill()
+        elif self.panel.is_full and self.explorer.rows:
             self.panel.grow("normal")
             self.contents.fill()
         elif self.focused is not self.drawing:
@@ -553,7 +553,8 @@ class MainScreen(PanelScreen[Timeline]):
         self._panel_timer.stop()
         self._panel_timer = None
         self._line.select(partial(self._selected, linked=True))
-        self.show_head(anew=False)
-        self.contents.fill()
-        self.on_timeline_fitted()
+        if self.contents.has_news():
+            self.show_head(anew=False)
+            self.contents.fill()
+            self.on_timeline_fitted()
         collect_at_rest()

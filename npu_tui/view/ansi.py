@@ -431,11 +431,8 @@ def _same(grid: Grid, other: Grid) -> Bools:
     """Whether a cell looks the same in both: a blank's foreground does not count."""
     blank = (grid.char == SPACE) & (grid.attr & int(Attr.UNDERLINE) == 0)
     look = (grid.char == other.char) & (grid.bg == other.bg)
-    return np.asarray(look & np.where(blank, other.attr & int(Attr.UNDERLINE) == 0, _same_ink(grid, other)))
-
-
-def _same_ink(grid: Grid, other: Grid) -> Bools:
-    return np.asarray((grid.fg == other.fg) & (grid.attr == other.attr))
+    ink = (grid.fg == other.fg) & (grid.attr == other.attr)
+    return np.asarray(look & np.where(blank, other.attr & int(Attr.UNDERLINE) == 0, ink))
 
 
 def _long(same: Bools) -> Bools:

@@ -108,7 +108,8 @@ class NameLadders:
         self._lists: list[tuple[int, list[str], Callable[[str], list[str]]]] = []
         self._offset = np.zeros((0, RUNGS), np.int64)
         self._length = np.zeros((0, RUNGS), np.int64)
-        self._text = np.zeros(1 << 12, np.uint32)
+        self.text = np.zeros(1 << 12, np.uint32)
+        """The code points of all labels made so far; ``fit`` returns offsets into it."""
         self._used = 0
         self.wide = False
         """Whether any label made so far has characters of two cells."""
@@ -122,11 +123,6 @@ class NameLadders:
         self._lists.append((first, names, forms))
         self._offset, self._length = (np.concatenate([known, rows]) for known in (self._offset, self._length))
         return first
-
-    @property
-    def text(self) -> U32:
-        """The code points of all labels made so far; ``fit`` returns offsets into it."""
-        return self._text
 
     def fit(self, names: I64, room: I64) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
         """Offset and length in ``text`` of the longest label that fits ``room`` cells, and whether it must be cut.
@@ -147,11 +143,11 @@ class NameLadders:
         steps = forms(names[code - first][:_LONGEST])[:RUNGS]
         steps += [steps[-1]] * (RUNGS - len(steps))
         for rung, label in enumerate(map(points, steps)):
-            if self._used + len(label) > len(self._text):
-                larger = np.zeros(max(2 * len(self._text), self._used + len(label)), np.uint32)
-                larger[: self._used] = self._text[: self._used]
-                self._text = larger
-            self._text[self._used : self._used + len(label)] = label
+            if self._used + len(label) > len(self.text):
+                larger = np.zeros(max(2 * len(self.text), self._used + len(label)), np.uint32)
+                larger[: self._used] = self.text[: self._used]
+                self.text = larger
+            self.text[self._used : self._used + len(label)] = label
             self.wide = self.wide or bool((label == CONTINUED).any())
             self._offset[code, rung], self._length[code, rung] = self._used, len(label)
             self._used += len(label)
@@ -377,8 +373,10 @@ def _draw_labels(first: I64, room: I64, cells: Cells, look: BarStyle, grid: Grid
         fg[~look.hit.reshape(-1)[first] & ~selected] = Ink.DIM
     grid.fg[y, x] = np.repeat(fg, length)
     drawn[y, x] = True
-    _space_hatch(first, first + length, first + room, wait, grid)
-    _frame_selected(first[selected], (first + length)[selected], (first + room)[selected], grid, drawn)
+    if wait.any():
+        _space_hatch(first, first + length, first + room, wait, grid)
+    if selected.any():
+        _frame_selected(first[selected], (first + length)[selected], (first + room)[selected], grid, drawn)
     return drawn
 
 

@@ -13,7 +13,7 @@ from npu_tui.native.cells import I64, Levels
 from npu_tui.trace.arrays import I32
 from npu_tui.trace.model import Rows, Trace
 from npu_tui.view.bars import NameLadders
-from npu_tui.view.curves import DrawnArea, StepCurve, counter_curve
+from npu_tui.view.curves import DrawnArea, StepCurve, counter_curve, curve_value
 from npu_tui.view.grid import Grid
 from npu_tui.view.levels import Cover, LossIndex, Minimap
 from npu_tui.view.links import LinkIndex, links_of_slice
@@ -56,8 +56,9 @@ class SceneCache:
         self.classed = cache(lambda trace: bool(scene.link_classes[trace].shape.any()))
         """Whether any launch of a trace could be judged: without one its lost time is unknown, not 0."""
         self.gutter_row = lru_cache(_MOST_GUTTER_ROWS)(gutter_row)
+        self.curve_value = lru_cache(_MOST_ROWS)(curve_value)
         self._curve = cache(self._make_curve)
-        self._area = cache(self._make_area)
+        self._area = cache(lambda chart: DrawnArea(chart.area()))
         self._steps = cache(self._times_of_steps)
         self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
         self._counts: dict[tuple[Rows, object, int], tuple[npt.NDArray[Any], I32]] = {}
@@ -67,14 +68,9 @@ class SceneCache:
         source = row.series if row.kind == "counter" else self.scene.charts[row.trace][row.chart]
         return self._curve(row.trace, source)
 
-    def area(self, row: ScreenRow) -> DrawnArea | None:
-        """The stacked area that ``row`` is a band of, None for any other row."""
-        chart = self.scene.charts[row.trace][row.chart] if row.kind == "chart" else None
-        return None if chart is None or chart.area is None else self._area(chart)
-
-    @staticmethod
-    def _make_area(chart: Chart) -> DrawnArea | None:
-        return None if chart.area is None else DrawnArea(chart.area())
+    def area(self, row: ScreenRow) -> DrawnArea:
+        """The stacked area that ``row`` is a band of."""
+        return self._area(self.scene.charts[row.trace][row.chart])
 
     def _make_curve(self, trace: int, source: int | Chart) -> StepCurve:
         if isinstance(source, Chart):

@@ -31,17 +31,16 @@ def rasterise(
 
     The view is on the clock of the row's trace. ``levels`` returns the (cached) longest-slice index of a ``Rows``.
     """
-    drawn = [(rows, view) if rows is not None and _has_slices(rows, row) else None for rows, row, view in wanted]
+    drawn = [
+        (rows, view) if rows is not None and 0 <= row < len(rows) and rows.offset[row] < rows.offset[row + 1] else None
+        for rows, row, view in wanted
+    ]
     asked: list[Asked] = []
     for one, lines in groupby(enumerate(drawn), itemgetter(1)):
         if one is not None:
             which = [y for y, _ in lines]
             asked.append(Asked(levels(one[0]), which[0], [wanted[y][1] for y in which], one[1].edges()))
     return cells(asked, len(wanted), width)
-
-
-def _has_slices(rows: Rows, row: int) -> bool:
-    return 0 <= row < len(rows) and bool(rows.offset[row] < rows.offset[row + 1])
 
 
 class Cover:

@@ -87,11 +87,14 @@ def _abbreviations(words: str) -> list[tuple[str, str]]:
     return [(long, short) for long, _, short in pairs]
 
 
+@lru_cache(maxsize=4096)
 def _fitted(name: str, room: int, shorter: str) -> str:
+    """``name`` in ``room`` cells with as few abbreviations as that takes: a row says it in every frame."""
     text = drawable(name)
     for long, short in _abbreviations(shorter):
-        if cell_count(text) > room:
-            text = text.replace(long, short)
+        if cell_count(text) <= room:
+            break
+        text = text.replace(long, short)
     return cut_middle(text, room)
 
 

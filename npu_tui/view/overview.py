@@ -5,7 +5,8 @@ Of two traces compared: marks on slices that differ, the lag, and where time was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
@@ -183,7 +184,7 @@ class PlacedMark(Struct, frozen=True):
     label: int | None
 
 
-def place_marks(marks: list[FindingMark], viewport: Viewport) -> list[PlacedMark]:
+def place_marks(marks: Iterable[FindingMark], viewport: Viewport) -> list[PlacedMark]:
     """Those of ``marks`` that ``viewport`` shows in drawing order, the most severe last and so on top.
 
     A column lies between any two labels, as ``1`` beside ``2`` would read as twelve. The label of a line that begins
@@ -203,6 +204,10 @@ def place_marks(marks: list[FindingMark], viewport: Viewport) -> list[PlacedMark
                 break
         placed.append(PlacedMark(mark, first, last, label))
     return placed[::-1]
+
+
+_placed_on_whole = lru_cache(maxsize=8)(place_marks)
+"""Those of a ``tuple`` of marks over all of a trace, which no motion changes."""
 
 
 def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> FindingMark | None:
@@ -245,12 +250,13 @@ class TopRows(Struct):
         if self.scene.pair is not None:
             self._draw_pair(self.scene.pair, minimap, strip, left)
         else:
-            lost = None
+            lost, shows_step = None, False
             if self.trace < len(self.scene.traces):
-                lost = self._overview(minimap)
+                shows_step = self.cache.holds_step(self.trace, view.start, view.end)
+                lost = self._overview(minimap, shows_step)
                 if self.scene.measured and strip.height:
                     draw_strip(strip, self.cache.links(self.trace, self.state.link_category), self.local)
-            self._heading(left, lost)
+            self._heading(left, lost, shows_step)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[:, self.cursor] = Ink.CURSOR
@@ -283,19 +289,14 @@ class TopRows(Struct):
         else:
             whole = self.scene.local(self.trace, self.scene.overview(view.width))
             self.cache.minimap(self.trace, whole).draw(minimap, view, hits)
-            _draw_labels(minimap, place_marks(self.scene.findings[self.trace], whole))
+            _draw_labels(minimap, _placed_on_whole(tuple(self.scene.findings[self.trace]), whole))
 
-    @property
-    def _shows_step(self) -> bool:
-        """Whether a whole step is in view."""
-        return self.cache.holds_step(self.trace, self.frame.viewport.start, self.frame.viewport.end)
-
-    def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
+    def _overview(self, minimap: Grid, shows_step: bool) -> tuple[int, int, bool] | None:
         """Draw minimap or findings, and lost time in its row or, with a step or more in view, instead of the minimap.
 
         Returns the row of lost time, its sum in view (ns), and whether a launch starved; None if it has no row.
         """
-        shows_step, index = self._shows_step, self.cache.losses(self.trace)
+        index = self.cache.losses(self.trace)
         # A low screen has no row for lost time. It may take the minimap's place once a step is in view, as then the
         # minimap says little.
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if shows_step and index else None
@@ -322,7 +323,7 @@ class TopRows(Struct):
         kinds = {layer.kind for layer in trace.layers}
         return bool(kinds & {"cann", "hardware"} or len(self.cache.links(self.trace, self.state.link_category)))
 
-    def _heading(self, left: Grid, lost: tuple[int, int, bool] | None) -> None:
+    def _heading(self, left: Grid, lost: tuple[int, int, bool] | None, shows_step: bool) -> None:
         """Draw the gutter beside the top rows: rank and duration, links, lost time."""
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
         duration = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
@@ -337,7 +338,7 @@ class TopRows(Struct):
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
             # Of whole steps the findings say what each loses: the sum of all in view would be a second number for it.
-            told = lost[1] and self._shows_step and self.scene.findings[self.trace]
+            told = lost[1] and shows_step and self.scene.findings[self.trace]
             if not told and (lost[1] or (self.scene.measured and self.cache.classed(self.trace))):
                 left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
         category, key = self.state.link_category, f"category.{self.state.link_category}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeGuard
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -13,7 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
 from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
-from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, curve_value, draw_curve, ink_of
+from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, draw_curve, ink_of
 from npu_tui.view.grid import SPACE, Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
 from npu_tui.view.links import LaneArea, draw_lines, event_lines, joined_lines, path_lines, selection_lines, view_lines
@@ -54,6 +54,7 @@ class Painter:
         # A screen that is too small for its parts is drawn in full and then cut: no part checks for room.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
+        lines = [outline[index] if index >= 0 else None for index in shown]
         cursor, focus_y = view.column(state.cursor), int(screen_line(state, np.array(state.focus)))
         _Drawing(
             scene=scene,
@@ -63,7 +64,13 @@ class Painter:
             frame=frame,
             view=view,
             local=[scene.local(index, view) for index in range(len(scene.traces))],
-            rows=[outline[index] if index >= 0 else None for index in shown],
+            rows=lines,
+            paths={
+                y: path
+                for y, row in enumerate(lines)
+                if row is not None and row.kind == "path"
+                if (path := scene.charts[row.trace][row.chart].path) is not None
+            },
             lanes=grid.part(top, gutter, rows, columns),
             selection=state.selection if state.selection is not None and state.selection in scene else None,
             trace=outline[state.focus].trace if 0 <= state.focus < len(outline) else 0,
@@ -91,6 +98,7 @@ class _Drawing(Struct):
     view: Viewport
     local: list[Viewport]
     rows: list[ScreenRow | None]
+    paths: dict[int, PathLane]
     lanes: Grid
     selection: Selected | None
     trace: int
@@ -98,12 +106,6 @@ class _Drawing(Struct):
     focus_y: int | None
     ticks: Ticks
     curves: dict[int, StepCurve] = {}
-    paths: dict[int, PathLane] = {}
-
-    def __post_init__(self) -> None:
-        charts = self.scene.charts
-        chosen = ((y, charts[row.trace][row.chart].path) for y, row in enumerate(self.rows) if _is_path(row))
-        self.paths = {y: path for y, path in chosen if path is not None}
 
     def draw(self) -> None:
         self._ground()
@@ -117,7 +119,8 @@ class _Drawing(Struct):
         painted = self._bars(cells)
         self._background_lines(painted)
         self._curves(painted)
-        if self.state.link_mode != "off" and self.rows:
+        mode = self.state.link_mode
+        if self.rows and (mode == "all" or (mode == "selection" and self.selection is not None)):
             self._links(painted)
         if self.cache.labels.wide:
             self.lanes.mend(self.cursor)
@@ -290,13 +293,13 @@ class _Drawing(Struct):
             if row is None or row.kind not in ("counter", "chart"):
                 continue
             self.curves[y] = curve = self.cache.curve(row)
-            if (area := self.cache.area(row)) is None:
+            if not row.bands:
                 painted.free[y, draw_curve(self.lanes, y, curve, self.local[row.trace])] = False
             else:
                 painted.free[y] = False
                 areas.setdefault(row.chart, []).append((y, row.depth))
                 if row.depth == row.bands - 1 or y == len(self.rows) - 1:
-                    area.draw(self.lanes, areas.pop(row.chart), row.bands, self.local[row.trace])
+                    self.cache.area(row).draw(self.lanes, areas.pop(row.chart), row.bands, self.local[row.trace])
 
     def _links(self, painted: Painted) -> None:
         parts, places = [], self.cache.places(self.outline)
@@ -331,10 +334,10 @@ class _Drawing(Struct):
             value = ""
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])
-            elif (area := self.cache.area(row)) is not None and row.depth:
-                row, ink, value = self._holder(row, area)
+            elif row.bands and row.depth:
+                row, ink, value = self._holder(row, self.cache.area(row))
             elif y in self.curves:
-                value = curve_value(self.curves[y], self.scene.to_trace(row.trace, self.state.cursor))
+                value = self.cache.curve_value(self.curves[y], self.scene.to_trace(row.trace, self.state.cursor))
             elif row.opener and row.rows is not None and row.kind != "path":
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
@@ -366,10 +369,6 @@ class _Drawing(Struct):
         if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
             busy = self.cache.cover(row.trace, row.lane).busy(low, high)
         return busy / (high - low)
-
-
-def _is_path(row: ScreenRow | None) -> TypeGuard[ScreenRow]:
-    return row is not None and row.kind == "path"
 
 
 Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]

@@ -361,3 +361,26 @@ async def test_the_chain_alone_comes_first_and_what_the_host_did_meanwhile_last(
         lines = [line.strip() for line in driver.text().splitlines()]
         at = next(at for at, line in enumerate(lines) if line.startswith("start"))
         assert not [line for line in lines[:at] if line.startswith("launch")]
+
+
+async def test_a_zoom_leaves_the_head_and_the_panel_alone(session, monkeypatch):
+    """Neither tells of the times in view; a selection made at the same time is told."""
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("2", "w")
+        await driver.settle()
+        screen, filled = driver.main, []
+        fill = screen.contents.fill
+        monkeypatch.setattr(screen.contents, "fill", lambda: filled.append(1) or fill())
+        for key in "ws":
+            await driver.press(key)
+            await driver.settle()
+        assert not filled
+        await driver.press("d")
+        await driver.settle()
+        assert filled
+        select(driver)
+        driver.explorer.zoom(2)
+        driver.timeline.changed()
+        await driver.settle()
+        slices, item = driver.explorer.scene.traces[0].slices, driver.state.selection.item
+        assert duration_text(int(slices.end[item] - slices.start[item])) in driver.text()
