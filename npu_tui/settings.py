@@ -95,7 +95,7 @@ def load_settings(option: str | Path | None = None, known: Known | None = None) 
 def parse_settings(raw: bytes, path: Path, known: Known | None = None) -> Settings:
     """The settings in ``raw``, the content of the file ``path``. Raises ``SettingsError``."""
     known = known or Known()
-    file = _File(raw, path)
+    file = _SettingsFile(raw, path)
     keys = {
         name: tuple(dict.fromkeys(value))
         for name, value in file.checked(KEYS, known.commands, "command", lambda name, _: _key_type(name))
@@ -134,7 +134,7 @@ def _threshold(name: str, default: bool | int | float) -> tuple[Any, str]:
     return Annotated[float, Meta(ge=0, le=_LARGEST)], say("settings.no_number", name=name, default=default)
 
 
-class _File:
+class _SettingsFile:
     """The tables of ``raw``, the content of the file ``path``. Raises ``SettingsError`` for what is no TOML."""
 
     def __init__(self, raw: bytes, path: Path) -> None:

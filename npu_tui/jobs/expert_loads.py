@@ -157,7 +157,7 @@ def _moved(job: Job, balance: Balance, some: Bools, of_rows: F64, kind: str) -> 
     return (np.minimum(moving, longest) * spare).astype(np.int64)
 
 
-class Padded(Struct, frozen=True):
+class PaddedExperts(Struct, frozen=True):
     """Experts that compute ``rows`` where only ``routed`` ones hold tokens; what the job saves without the rest, ns."""
 
     rows: int
@@ -165,7 +165,7 @@ class Padded(Struct, frozen=True):
     gain: int
 
 
-def padded_experts(job: Job) -> Padded | None:
+def padded_experts(job: Job) -> PaddedExperts | None:
     """How far experts are padded to a capacity; None where they are not, or the rows that hold tokens are unknown."""
     balance = job.experts
     if balance is None or not balance.padded:
@@ -180,7 +180,7 @@ def padded_experts(job: Job) -> Padded | None:
     everywhere = np.ones(len(balance.row), np.bool_)
     moved = _moved(job, balance, everywhere, np.full(len(job.blamed), share), "alltoall")
     sooner = job.savings.reduced_transfers(moved)
-    return Padded(rows, round(routed), job.savings.saved([Reduction(less + sooner.before, sooner.tail)])[0])
+    return PaddedExperts(rows, round(routed), job.savings.saved([Reduction(less + sooner.before, sooner.tail)])[0])
 
 
 def explained_by_experts(job: Job) -> frozenset[int]:

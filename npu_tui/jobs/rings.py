@@ -22,7 +22,7 @@ from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 
 
-class Root(Struct, frozen=True):
+class RootRank(Struct, frozen=True):
     """The ``rank`` that alone computes what it broadcasts, mostly such ``kernels``: types, and how long each takes.
 
     It computes ``time`` longer than the others, which ``waits`` for it in broadcasts; ns over all steps.
@@ -57,7 +57,7 @@ def _waits(job: Job) -> tuple[int, I64] | None:
     return place, np.delete(waits, place) - waits[place]
 
 
-def root_of(job: Job) -> Root | None:
+def root_of(job: Job) -> RootRank | None:
     """The rank whose work the others wait for in broadcasts; None where none has kernels that they have not.
 
     A rank that sends waits for no other. Ranks that are broadcast the same as they have, such as buffers that all of
@@ -71,7 +71,7 @@ def root_of(job: Job) -> Root | None:
     if beside.other is None or min(more, beside.other) < HALF * waits or waits < HALF * more or more <= 0:
         return None
     kernels = tuple(row for row in beside.more if row[1] >= HALF * beside.more[0][1])
-    return Root(job.ranks[place].rank, more, waits, kernels)
+    return RootRank(job.ranks[place].rank, more, waits, kernels)
 
 
 def late_roots(job: Job, why: Callable[[Job, Sequence[int], int], Message | None]) -> list[Finding]:
@@ -91,7 +91,7 @@ def late_roots(job: Job, why: Callable[[Job, Sequence[int], int], Message | None
     return [priced("RANK.SLOW", codes, (rank,), gain, Held.of_steps(job.length, job.steps), rank=rank, what=by or "")]
 
 
-def rooted(root: Root, what: Message, share: float, held: Held) -> tuple[Message, Message]:
+def rooted(root: RootRank, what: Message, share: float, held: Held) -> tuple[Message, Message]:
     """Title and detail of broadcasts of that ``root``: ``what`` they cost, without which that ``share`` is saved."""
     args: dict[str, object] = {"rank": root.rank, "time": held.each(root.time), "waits": held.each(root.waits)}
     args |= {"kernels": [kind for kind, _ in root.kernels], "what": what, "share": share, **held.words}

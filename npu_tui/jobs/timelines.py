@@ -30,7 +30,7 @@ from npu_tui.trace.nature import CALLS
 
 
 class Bar(Struct, frozen=True):
-    """One rank of the collective, ns after ``Waterfall.start``: it worked from ``begin`` to ``come``, of that ``own``
+    """One rank of the collective, ns after the ``start`` of all: it worked from ``begin`` to ``come``, of that ``own``
     more than its peers, waited until the last one came, and left at ``end``.
 
     ``begin`` is None where its work before is not recorded. ``error`` is the ± of its clock. A rank that is
@@ -48,7 +48,7 @@ class Bar(Struct, frozen=True):
     at_most: bool
 
 
-class Waterfall(Struct, frozen=True):
+class CollectiveWaterfall(Struct, frozen=True):
     """The bars of a collective, the last to come first; ``come`` is when that was. Times are ns from ``start`` on.
 
     ``start`` is on the common clock, ns since 1970.
@@ -64,7 +64,7 @@ class Waterfall(Struct, frozen=True):
 _BEFORE = 1.6
 
 
-def waterfall(blamed: BlamedCollective, clocks: Sequence[RankClock]) -> Waterfall:
+def waterfall(blamed: BlamedCollective, clocks: Sequence[RankClock]) -> CollectiveWaterfall:
     """The bars of ``blamed`` by the ``clocks`` of the job."""
     error = {clock.rank: clock.error for clock in clocks if clock.is_tied}
     sure = [arrival for arrival in blamed.arrivals if not arrival.at_most] or list(blamed.arrivals)
@@ -78,7 +78,7 @@ def waterfall(blamed: BlamedCollective, clocks: Sequence[RankClock]) -> Waterfal
     start = min(start, first)
     order = sorted(blamed.arrivals, key=lambda arrival: (arrival.at_most, -arrival.start, arrival.rank))
     bars = tuple(_bar(arrival, start, error.get(arrival.rank, 0.0)) for arrival in order)
-    return Waterfall(start, max(end - start, 1), last - start, bars)
+    return CollectiveWaterfall(start, max(end - start, 1), last - start, bars)
 
 
 def _bar(arrival: Arrival, start: int, error: float) -> Bar:

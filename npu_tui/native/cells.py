@@ -183,7 +183,7 @@ class Levels:
         return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
 
 
-class Asked(Struct):
+class AskedRows(Struct):
     """The ``rows`` of ``levels`` that the lines from ``line`` on show between the ``edges`` of columns, ns."""
 
     levels: Levels
@@ -192,7 +192,7 @@ class Asked(Struct):
     edges: I64
 
 
-def cells(asked: list[Asked], lines: int, columns: int) -> Cells:
+def cells(asked: list[AskedRows], lines: int, columns: int) -> Cells:
     """Cells of so many ``lines`` and ``columns``; nothing lies in a line that is not asked for."""
     result, compiled = Cells.empty(lines, columns), library()
     arrays = [getattr(result, name) for name in Cells.__struct_fields__]

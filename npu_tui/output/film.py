@@ -30,7 +30,7 @@ PLAYED_LABEL = "−"
 """What the rows of the replayed run begin with: something is taken away there."""
 
 
-class Rung(Struct, frozen=True):
+class FilmRung(Struct, frozen=True):
     """One more cause that is done without: its ``text`` for ``npu-tui whatif``, its ``name``, and how long a unit takes
     then, ns.
     """
@@ -50,7 +50,7 @@ class Film(Struct, frozen=True, eq=False):
     runs: tuple[Profile, ...]
     unit: str
     recorded: float
-    rungs: tuple[Rung, ...]
+    rungs: tuple[FilmRung, ...]
     count: int
     played: tuple[Profile, ...]
     path: ShownPath | None = None
@@ -87,7 +87,7 @@ def film_of(profile: Profile, texts: Sequence[str]) -> Film:
     later = [finding.whatif for finding in causes(profile) if finding.whatif and finding.whatif not in every]
     rows, _ = ask(profile, [*every, *later]).rows()
     rungs = tuple(
-        Rung(
+        FilmRung(
             text,
             say("film.rung", number=numbers[text], title=titles[text]) if text in titles else text,
             1000 * row.step_us,
@@ -129,7 +129,7 @@ def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
         if after is None or not after[figure] > 0:
             break  # how long a request takes then is not known
         number, title = numbers[id]
-        rungs.append(Rung(id, say("film.rung", number=number, title=title), after[figure]))
+        rungs.append(FilmRung(id, say("film.rung", number=number, title=title), after[figure]))
     if len(rungs) < len(chosen):
         return None
     for id in chosen:
@@ -160,7 +160,7 @@ def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, pr
         since = recorded - run.trace.start_ns
         trace = moved_film(run.trace, since, since - sooner, run.device_slices)
         played.append(Profile(trace, None, run.thresholds))
-    rung = Rung("; ".join(texts), name, 1000 * answer.step_after_us)
+    rung = FilmRung("; ".join(texts), name, 1000 * answer.step_after_us)
     return Film(tuple(runs), answer.per, 1000 * answer.step_us, (rung,), 1, tuple(played))
 
 

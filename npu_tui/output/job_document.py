@@ -21,7 +21,7 @@ from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS, JOB_OWNERS, PI
 from npu_tui.jobs.passes import PipelineRun
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.roles import Roles, RoleSpan
-from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
+from npu_tui.jobs.timelines import Bar, CollectiveWaterfall, waterfall
 from npu_tui.load.roles import replica_of
 from npu_tui.output.document import (
     Block,
@@ -451,7 +451,7 @@ def _collective(job: Job) -> Iterator[Block]:
     yield Paragraph((say("ranks.fall.aside", spread=blamed.spread, error=error),), "faint")
 
 
-def _rank_bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
+def _rank_bar(fall: CollectiveWaterfall, bar: Bar, top: float) -> Iterator[Shape]:
     """The ``_PARTS`` of one rank."""
     begin = bar.come if bar.begin is None else bar.begin
     more = max(bar.come - bar.own, begin)

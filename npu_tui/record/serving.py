@@ -190,7 +190,7 @@ def record_server(url: str, wanted: RecordRequest, clock: RecordClock) -> Iterat
                 server.ask("POST", "/stop_profile")
             raise
         yield Progress("recording", message("record.server_stops", url=server.url))
-        stopping = _Beside(lambda: server.ask("POST", "/stop_profile", seconds=_STOP_SECONDS))
+        stopping = _Meanwhile(lambda: server.ask("POST", "/stop_profile", seconds=_STOP_SECONDS))
         while stopping.is_busy:
             clock.wait(POLL)
         _accepted(stopping.answer, server, engine)
@@ -212,7 +212,7 @@ def _accepted(answer: HttpAnswer, server: Server, engine: Engine) -> None:
         raise RecordError(message("record.bad_status", url=server.url, status=answer.status, said=said))
 
 
-class _Beside:
+class _Meanwhile:
     """A question asked in a thread of its own, as it may last long."""
 
     def __init__(self, ask: Callable[[], HttpAnswer]) -> None:

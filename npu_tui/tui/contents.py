@@ -225,10 +225,14 @@ class Contents:
             self._work(lambda: self._panel.call_later(self.take, tab.content(now), wanted), "panel")
 
     def has_news(self) -> bool:
-        """Whether more than the times in view has changed since it was asked last: no tab and no head tells of them."""
+        """Whether more than the times in view has changed since it was asked last: no tab and no head tells of them.
+
+        The head of a comparison tells how its sides lie on each other as well.
+        """
         rows, (view, *others) = self._explorer.list, astuple(self._explorer.state)
         followed, self._followed = self._followed, (view, rows.key, *others, self._session.scene.offsets)
-        if not followed or rows.rows is not self._fitted or rows.key != followed[1] or view is followed[0]:
+        compared = self._session.picture is not None
+        if compared or not followed or rows.rows is not self._fitted or rows.key != followed[1] or view is followed[0]:
             return True
         return not all(map(is_, self._followed[2:], followed[2:]))
 

@@ -27,7 +27,7 @@ from npu_tui.view.heat import (
     FieldPlaces,
     HeatBar,
     HeatPicture,
-    Places,
+    HeatPlaces,
     WaterfallPicture,
     draw_field,
     draw_heat,
@@ -273,8 +273,8 @@ class JobMap(Drawing):
         self.view: Overview | None = None
         self.words = ""
         """What stands there while there is nothing to look at."""
-        self._places = Places()
-        self._beside = Places()
+        self._places = HeatPlaces()
+        self._beside = HeatPlaces()
         self._beside_left = 0
         self._field: FieldPlaces | None = None
         self._field_top = 0
@@ -331,7 +331,7 @@ class JobMap(Drawing):
             grid.char[:lines, self._beside_left - 2] = ord("│")
             grid.fg[:lines, self._beside_left - 2] = Ink.RULE
         else:
-            self._beside = Places()
+            self._beside = HeatPlaces()
         self._field = None
         top = lines + 1
         shown = field_picture(view) if field else None

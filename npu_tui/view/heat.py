@@ -165,7 +165,7 @@ class HeatPicture(Struct, frozen=True):
     more: str = ""
 
 
-class Places(Struct):
+class HeatPlaces(Struct):
     """The layout of a heat map: finds the picture's row and column at a cell; ``top`` is the first row drawn."""
 
     top: int = 0
@@ -188,12 +188,12 @@ class Places(Struct):
         return at * self.columns // self.bins if self.bins and 0 <= at < self.bins else None
 
 
-def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
+def draw_heat(picture: HeatPicture, grid: Grid) -> HeatPlaces:
     """Draw ``picture`` into ``grid``: title, column labels, the rows that fit around the cursor, a note on the rest.
 
     A grid of less than three lines stays blank.
     """
-    places = Places()
+    places = HeatPlaces()
     if grid.height < 3 or grid.width < 8:
         return places
     left = _label_columns(picture, grid.width)
@@ -264,7 +264,7 @@ def _figure_places(width: int, widths: Sequence[int]) -> list[int]:
     return places[::-1]
 
 
-def _draw_column_labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
+def _draw_column_labels(picture: HeatPicture, grid: Grid, places: HeatPlaces) -> None:
     """Draw the labels of the columns that have room; the highlighted column always has one."""
     free = places.left
     count = len(picture.columns)
@@ -289,7 +289,7 @@ def _draw_column_labels(picture: HeatPicture, grid: Grid, places: Places) -> Non
 
 
 def _draw_rank(
-    picture: HeatPicture, row: DrawnRow, number: int, grid: Grid, places: Places, line: int, filled: int
+    picture: HeatPicture, row: DrawnRow, number: int, grid: Grid, places: HeatPlaces, line: int, filled: int
 ) -> None:
     focused = number == picture.cursor
     if focused:

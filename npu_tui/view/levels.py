@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.native.cells import I64, Asked, Cells, Levels, cells
+from npu_tui.native.cells import I64, AskedRows, Cells, Levels, cells
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Lane, Rows, Trace
@@ -35,11 +35,11 @@ def rasterise(
         (rows, view) if rows is not None and 0 <= row < len(rows) and rows.offset[row] < rows.offset[row + 1] else None
         for rows, row, view in wanted
     ]
-    asked: list[Asked] = []
+    asked: list[AskedRows] = []
     for one, lines in groupby(enumerate(drawn), itemgetter(1)):
         if one is not None:
             which = [y for y, _ in lines]
-            asked.append(Asked(levels(one[0]), which[0], [wanted[y][1] for y in which], one[1].edges()))
+            asked.append(AskedRows(levels(one[0]), which[0], [wanted[y][1] for y in which], one[1].edges()))
     return cells(asked, len(wanted), width)
 
 

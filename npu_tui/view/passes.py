@@ -8,7 +8,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable, shortened
 from npu_tui.view.bars import points
 from npu_tui.view.grid import Attr, Grid
-from npu_tui.view.heat import Places
+from npu_tui.view.heat import HeatPlaces
 from npu_tui.view.palette import Ink, bar
 
 # The character and the ink of what fills a cell; nothing is a bubble.
@@ -69,10 +69,10 @@ def legend_lines(picture: PassesPicture, width: int) -> int:
     return 1 + (1 + sum(cell_count(drawable(word)) + _BESIDE_WORD for _, word in picture.legend) > width)
 
 
-def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
+def draw_passes(picture: PassesPicture, grid: Grid) -> HeatPlaces:
     """Draw ``picture`` into ``grid``: title, legend, and the stages that fit around the cursor."""
     lines = legend_lines(picture, grid.width)
-    places = Places(first_line=1 + (lines if grid.height > lines + len(picture.stages) else 1))
+    places = HeatPlaces(first_line=1 + (lines if grid.height > lines + len(picture.stages) else 1))
     if grid.height < 3:
         return places
     grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
