@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.lib.stride_tricks import sliding_window_view
 
-from npu_tui.analysis.limits import A_PART, OUTLYING, SIGMAS
+from npu_tui.analysis.limits import A_PART, OUTLYING, SIGMAS, UNSEEN
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, WITHIN, shift
 from npu_tui.trace.arrays import F64, I64
 
@@ -33,8 +33,7 @@ _ALIKE, _ALIKE_SPREAD = 0.1, 0.2
 """How much a run is like the one before (autocorrelation) where few runs say so: about this, give or take."""
 _AT_ONCE = 1 << 21  # numbers of one table of permuted sums
 _LEAST_SPREAD = 0.0005
-_LEAST_CHANGE = 0.001
-"""Shares of the level: runs that agree better are said to spread by as much; a smaller change does not count."""
+"""The share of the level that runs which agree better are said to spread by."""
 _SHOWN = 5.0  # standard errors of a difference of levels that are found in four of five histories (simulated)
 _NEAR = 60  # runs on either side of a change that show how large it is
 # A squared distance from a level, in variances, from which on a run says no more about the place of a change.
@@ -256,7 +255,7 @@ def _drift(values: F64, places: list[int]) -> _Drift | None:
         rest = values - every.slope * run
         chance = np.abs(_orders(drawn, _likeness(rest, [])) @ (run - run.mean()))
         as_good = int((chance >= abs(float(drawn @ (run - run.mean())))).sum())
-        grown = abs(every.slope) * (count - 1) >= _LEAST_CHANGE * float(np.median(values))
+        grown = abs(every.slope) * (count - 1) >= UNSEEN * float(np.median(values))
         return every if grown and (1 + as_good) / (1 + _ORDERS) <= _RISK else None
     least = count * (_LEAST_SPREAD * float(np.median(values))) ** 2
     price = 2 * math.log(count)
@@ -304,7 +303,7 @@ def _sure_changes(values: F64, places: list[int]) -> tuple[LevelChange, ...]:
         moved = shift(values[begin : begin + place][-_NEAR:], values[begin + place : end][:_NEAR])
         if moved is None or moved.p > LEVEL:
             continue
-        if abs(moved.estimate) >= _LEAST_CHANGE * float(np.median(values)):
+        if abs(moved.estimate) >= UNSEEN * float(np.median(values)):
             told.append(
                 LevelChange(begin + place, begin + first, begin + last, moved.estimate, moved.low, moved.high, moved.p)
             )

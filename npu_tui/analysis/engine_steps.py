@@ -25,7 +25,7 @@ from npu_tui.trace.model import Trace
 Captured = Literal["graph", "mixed", "eager"]
 """Whether graphs replay the kernels of a step, some of them, or none."""
 
-_LONGER = 2.0  # steps of an unknown kind that compute so much longer than replayed ones are unlike them
+PREFILL = 2.0  # a prefill computes so many times as long as the usual step
 
 
 class EngineStep(Struct, frozen=True):
@@ -81,7 +81,7 @@ def fallen_out(steps: Sequence[EngineStep]) -> list[EngineStep]:
     for step in known:
         if step.captured != "eager":
             busy.setdefault(step.kind, []).append(step.busy or 0)
-    most = {kind: _LONGER * float(np.median(times)) if kind == "unknown" else np.inf for kind, times in busy.items()}
+    most = {kind: PREFILL * float(np.median(times)) if kind == "unknown" else np.inf for kind, times in busy.items()}
     return [step for step in known if step.captured == "eager" and (step.busy or 0) <= most.get(step.kind, -1)]
 
 

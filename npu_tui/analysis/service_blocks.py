@@ -14,7 +14,7 @@ from npu_tui.trace.service import UNKNOWN
 
 MANY = 1 << 40
 """No limit."""
-_ASSUMED = 128  # tokens of a block where the tables do not say
+USUAL_BLOCK = 128  # tokens of a block that engines for NPUs take without another setting
 _FEWEST = 30  # steps of either kind that show when requests are admitted
 _TRIED = 33  # numbers of tokens of answers for which room may be left, up to twice the longest one
 _SIZES = tuple(1 << power for power in range(3, 11))  # tokens of a block that are tried, 8 to 1,024
@@ -238,7 +238,7 @@ def _block(found: ServiceTimeline) -> int:
         allocated = steps.allocated[part]
         most = max(most, float((steps.prompts + steps.decoded)[part].sum() / max(allocated[allocated > 0].sum(), 1)))
     known = bool((steps.allocated > 0).any())
-    return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else _ASSUMED
+    return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else USUAL_BLOCK
 
 
 def contexts(found: ServiceTimeline) -> F64:

@@ -14,6 +14,7 @@ import numpy as np
 from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.drains import launches_in
+from npu_tui.analysis.engine_steps import PREFILL
 from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.limits import ANOTHER_KIND, COPY_NS, LONG_NS
 from npu_tui.analysis.overlap import DevicePart
@@ -84,10 +85,6 @@ def _begin_anew(kinds: Sequence[str | None]) -> Bools:
         [None not in pair and ("dummy" in pair or (pair[1] == "prefill" and pair[0] != "prefill")) for pair in pairs],
         np.bool_,
     )
-
-
-_PREFILL = 2.0
-"""A prefill computes so many times as long as the usual step."""
 
 
 class JudgedTime(TraceSlices):
@@ -315,7 +312,7 @@ class JudgedTime(TraceSlices):
         until = np.append(start[1:], busy[1][-1])
         end = busy[1][np.searchsorted(busy[0], until) - 1]
         work = covered_within(*busy, start, until)
-        kinds = np.where(work >= _PREFILL * np.median(work), "prefill", "decode").tolist()
+        kinds = np.where(work >= PREFILL * np.median(work), "prefill", "decode").tolist()
         # Where frames are recorded none of them waits. Without them a request may come with its keys and values, from
         # another server that did its prefill.
         begins = _begin_anew(kinds) if self._has_frames else np.ones(len(start), np.bool_)

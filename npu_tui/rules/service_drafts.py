@@ -12,13 +12,11 @@ from npu_tui.analysis.service_model import ServiceModel, accepted, fewer_drafts,
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT
 from npu_tui.rules.rule import sentences
-from npu_tui.rules.service_facts import HIT_FALL, SHARE, Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import HIT_FALL, SHARE, TELLING, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN
 
 ACCEPTED = Threshold("service_accepted", 0.3)
-
-_TELLING = 50  # steps with drafts before and after a moment that separate it from chance
 
 
 def drafts(facts: ServiceFacts) -> Cause | None:
@@ -76,9 +74,9 @@ def _fall(facts: ServiceFacts) -> dict[str, float] | None:
     rows = facts.found.service.spec_decodes
     mine = np.flatnonzero((rows.draft_tokens > 0) & (rows.accepted_tokens >= 0) & (rows.start != UNKNOWN))
     drafted, taken = (np.cumsum(of[mine]).astype(float) for of in (rows.draft_tokens, rows.accepted_tokens))
-    if len(mine) < 2 * _TELLING:
+    if len(mine) < 2 * TELLING:
         return None
-    cuts = np.arange(_TELLING, len(mine) - _TELLING)  # rows are by time
+    cuts = np.arange(TELLING, len(mine) - TELLING)  # rows are by time
     rest = drafted[-1] - drafted[cuts - 1]
     early, late = taken[cuts - 1] / drafted[cuts - 1], (taken[-1] - taken[cuts - 1]) / rest
     best = int(np.argmax((early - late) ** 2 * drafted[cuts - 1] * rest))

@@ -43,6 +43,7 @@ SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)
 SLOWER = Threshold("service_slower", 1.15)
 HIT_FALL = Threshold("service_hit_fall", 0.2)
+TELLING = 50  # prompts, or steps on either side of a moment, from which on what they have in common is no chance
 SLOWEST = 20.0
 """The same work takes no engine longer by this factor and more: such times are damaged."""
 Remedy = Callable[[ServiceModel], ServiceModel]

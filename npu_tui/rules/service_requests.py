@@ -21,21 +21,19 @@ from npu_tui.analysis.limits import (
     UNSEEN,
     Threshold,
 )
-from npu_tui.analysis.service_blocks import MANY, following_of
+from npu_tui.analysis.service_blocks import MANY, USUAL_BLOCK, following_of
 from npu_tui.analysis.service_cost import Cost
 from npu_tui.analysis.service_host import of_range
 from npu_tui.analysis.service_model import ServiceModel, twice, with_engines
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
 from npu_tui.rules.rule import sentences
-from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, Cause, Remedy, ServiceFacts, draft_of, known
+from npu_tui.rules.service_facts import SHARE, TAIL_SHARE, TELLING, Cause, Remedy, ServiceFacts, draft_of, known
 from npu_tui.rules.service_repeats import without
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.service import SWAPPERS, UNKNOWN, WHOLE_MS, plus
-
-_TELLING = 50  # prompts from which on their lengths show what they have in common
 
 
 def lost_prefix(facts: ServiceFacts) -> Cause | None:
@@ -43,7 +41,7 @@ def lost_prefix(facts: ServiceFacts) -> Cause | None:
     lat, requests = facts.latencies, facts.found.service.requests
     rows = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate) & (requests.prompt_tokens > 0))
     rows = rows[np.isin(requests.rid[rows], facts.ttft.rids)]
-    if len(rows) < _TELLING:
+    if len(rows) < TELLING:
         return None
     asked, rates = requests.prompt_tokens[rows], requests.hit_rate[rows]
     hits, given = rates > HALF, rates * asked
@@ -156,7 +154,7 @@ def _outrun(facts: ServiceFacts) -> float:
     lat, rids = facts.latencies, facts.ttft.rids[facts.latencies.whole[facts.ttft.rids] != UNKNOWN]
     order = rids[np.argsort(lat.start[rids], kind="stable")]
     start, waits = lat.start[order], lat.ttft_parts[order, TTFT.queue_full]
-    parts = [float(part.mean()) for part in np.array_split(waits, SOME)] if len(order) >= _TELLING else []
+    parts = [float(part.mean()) for part in np.array_split(waits, SOME)] if len(order) >= TELLING else []
     ended = np.count_nonzero((lat.start + lat.whole)[order] <= start[-1]) if len(order) else 0
     times = len(order) / max(int(ended), 1)
     return times if parts and parts[0] < parts[1] < parts[2] and times > 1 + LITTLE else 0.0
@@ -454,7 +452,7 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
         tried.append(("kept", _all_given, {"kept": kept, "total": total}))
     size, needed = facts.found.room.block, (facts.asked + lat.tokens)[rids]
     filled = float(np.median(needed / (-(-needed // max(size, 1)) * max(size, 1))))
-    if size >= FAR_LONGER * _USUAL_BLOCK and filled <= HALF:
+    if size >= FAR_LONGER * USUAL_BLOCK and filled <= HALF:
         tried.append(("size", _small_blocks, {"block": size, "needed": round(float(np.median(needed)))}))
     if (room := facts.found.room).after:
         tried.append(("held", _given_back, {"after": room.after}))
@@ -507,14 +505,11 @@ def _all_given(model: ServiceModel) -> ServiceModel:
     return replace(model, engines=tuple(engines))
 
 
-_USUAL_BLOCK = 128  # tokens of a block that engines for NPUs take without another setting
-
-
 def _small_blocks(model: ServiceModel) -> ServiceModel:
     """``model`` with as much memory in blocks of the usual size."""
     engines = []
     for one in model.engines:
-        times = max(one.room.block // _USUAL_BLOCK, 1)
+        times = max(one.room.block // USUAL_BLOCK, 1)
         room = replace(one.room, block=one.room.block // times, total=tuple(of * times for of in one.room.total))
         engines.append(replace(one, blocks=one.blocks * times if one.blocks < MANY else MANY, room=room))
     return replace(model, engines=tuple(engines))
