@@ -123,10 +123,13 @@ def _held_after(
         """How many requests ended so long before each moment."""
         return np.searchsorted(moment, opened - after, "right")
 
+    low, high = (len(mine) - 1) // 2, len(mine) // 2
+
     def tried(block: int, after: float) -> tuple[float, int, int, tuple[int, ...]]:
         gone, held = of_block(block)
         total = held - gone[ends_before(after)]
-        usual = float(np.median(total))
+        part = np.partition(total, (low, high))  # np.median takes twice as long, and there are 1,100 trials
+        usual = float(part[low] + part[high]) / 2
         return float(np.abs(total - usual).mean()), block, round(after), (round(usual),)
 
     best = min(tried(block, after) for block in _SIZES for after in np.linspace(0, longest, 4 * _TRIED).tolist())

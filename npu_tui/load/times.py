@@ -85,6 +85,10 @@ def time_unit(sample: bytes) -> TimeUnit | None:
             value = Decimal(match[2].decode())
             if value.is_finite() and value:
                 found[match[1]].append(value)
+                begin = abs(value) * 1000
+                # Counted from 1970 the first time fits, and a thousandth of a nanosecond of it leaves int64.
+                if found[b"ts"] == [value] and begin <= _LATEST < begin * 1000:
+                    return None
     times, durations = found.values()
     if not times:
         return None
@@ -92,8 +96,6 @@ def time_unit(sample: bytes) -> TimeUnit | None:
         whole = all(value == value.to_integral_value() for value in (*times, *durations))
         in_ns = whole and _EPOCH <= times[0] < 4 * _EPOCH
         return TimeUnit(scale=_NANOSECOND) if in_ns else TimeUnit(origin=times[0])
-    if abs(times[0]) * 1000 * 1000 > _LATEST:  # counted from 1970, a thousandth of a nanosecond leaves int64
-        return None
     lengths = sorted(abs(value) * 1000 for value in durations)
     parts = [value for value in lengths if abs(value - value.to_integral_value()) > _ONLY_NS]
     is_fine = 2 * len(parts) > len(lengths) and lengths[len(lengths) // 2] < _TINY_NS

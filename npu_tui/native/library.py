@@ -36,10 +36,13 @@ class _Memory:
     """An argument that is an array: the call holds it, so that its memory stays until the function returns."""
 
     @staticmethod
-    def from_param(array: Any) -> ctypes.c_int64:
+    def from_param(array: Any) -> Any:
         """The address of ``array``, which lies in one piece."""
         assert array.flags.c_contiguous
-        return ctypes.c_int64(array.ctypes.data)
+        try:
+            return ctypes.byref(ctypes.c_char.from_buffer(array))  # a third of the time of what numpy says of itself
+        except (TypeError, ValueError):  # it is empty, or must not be written to
+            return ctypes.c_int64(array.ctypes.data)
 
 
 _KINDS: dict[str, Any] = {"a": _Memory, "n": ctypes.c_int64}

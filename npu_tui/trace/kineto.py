@@ -8,6 +8,7 @@ args ``correlation``, which is the id of the ``ac2g`` links between them. Source
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 
@@ -48,6 +49,7 @@ def is_of_library(name: str) -> bool:
     return _COLLECTIVE.search(name) is not None
 
 
+@lru_cache(1 << 16)  # a trace has thousands of names, each of which is asked about several times
 def exchanges(name: str) -> bool:
     """Whether a kernel exchanges with other ranks by itself, and so waits for them instead of computing."""
     return _EXCHANGING.search(name) is not None and _COMPUTING.search(name) is None
