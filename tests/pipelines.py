@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT, ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
     sys.path.insert(0, str(folder))
 
-from measured import profile_at  # noqa: E402 - its folder is no package
+from kept import kept  # noqa: E402 - its folder is no package
+from measured import profile_at  # noqa: E402
 
 from npu_tui.profile.profile import Profile  # noqa: E402
 
@@ -192,7 +193,15 @@ def _task_type(name: str) -> str:
 
 
 def write(pipeline: Pipeline, path: Path) -> int:
-    """The trace of the rank that is seen; returns how long all steps took, ns."""
+    """Write the trace of the rank that is seen to ``path``; returns how long all steps took, ns."""
+    text, length = _simulated(pipeline)
+    path.write_text(text)
+    return length
+
+
+@kept
+def _simulated(pipeline: Pipeline) -> tuple[str, int]:
+    """The trace of the rank that is seen, and how long all steps took, ns."""
     writer, begun, rank = _Writer(pipeline.rank), 1_000_000, pipeline.rank
     counts: dict[str, int] = dict.fromkeys(_STREAMS, 0)
     free = dict.fromkeys(_STREAMS, 0)
@@ -256,8 +265,7 @@ def write(pipeline: Pipeline, path: Path) -> int:
         events.append(
             {"ph": "M", "pid": _DEVICE, "tid": stream, "name": "thread_name", "args": {"name": f"Stream {stream}"}}
         )
-    path.write_text(json.dumps(events))
-    return end - first
+    return json.dumps(events), end - first
 
 
 def measured(pipeline: Pipeline) -> tuple[Profile, int]:

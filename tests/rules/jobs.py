@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from generate import Files, recorded
+from kept import kept
 from measured import profile_at
 from msgspec import structs
 from simulator import simulate, simulate_ranks
@@ -61,6 +62,7 @@ def put(files: Files, folder: Path) -> None:
         path.write_bytes(content)
 
 
+@kept
 def first_of(ranks: tuple[Situation, ...]) -> Files:
     """The files of the first rank."""
     recording = simulate_ranks(ranks)[0] if len(ranks) > 1 else simulate(ranks[0])
