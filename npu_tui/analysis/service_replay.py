@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from contextlib import suppress
 
 import numpy as np
 from msgspec import Struct
@@ -148,22 +149,36 @@ In between it says when its pass may begin, and how long it takes from there on.
 
 def _run_all(model: ServiceModel, engines: list[_Steps]) -> None:
     """Run ``engines`` one after another, or in lockstep: a step begins together, and all wait for the longest."""
-    for together in [engines] if model.lockstep else [[one] for one in engines]:
-        ready = {one: told[0] for one in together if (told := next(one, None)) is not None}
-        free = 0.0
-        while ready:
-            begin = max(min(ready.values()), free)
-            taking = [one for one, moment in ready.items() if moment <= begin]
-            passes = {one: of for one in taking if (of := _next_answer(one, begin)) is not None}
-            free = max((sum(of) for of in passes.values()), default=begin)
-            if model.barrier and passes:
-                free = max(of[0] for of in passes.values()) + max(of[1] for of in passes.values())
-            for one in taking:
-                told = _next_answer(one, free) if one in passes else None
-                if told is None:
-                    del ready[one]
-                else:
-                    ready[one] = told[0]
+    if not model.lockstep:
+        for one in engines:
+            _run_alone(one)
+        return
+    ready = {one: told[0] for one in engines if (told := next(one, None)) is not None}
+    free = 0.0
+    while ready:
+        begin = max(min(ready.values()), free)
+        taking = [one for one, moment in ready.items() if moment <= begin]
+        passes = {one: of for one in taking if (of := _next_answer(one, begin)) is not None}
+        free = max((sum(of) for of in passes.values()), default=begin)
+        if model.barrier and passes:
+            free = max(of[0] for of in passes.values()) + max(of[1] for of in passes.values())
+        for one in taking:
+            told = _next_answer(one, free) if one in passes else None
+            if told is None:
+                del ready[one]
+            else:
+                ready[one] = told[0]
+
+
+def _run_alone(engine: _Steps) -> None:
+    """Run ``engine``: a step begins when it is ready for one, and it goes on when that step has ended."""
+    free, send = 0.0, engine.send
+    with suppress(StopIteration):
+        ready, _ = next(engine)
+        while True:
+            begin, lasting = send(max(ready, free))
+            free = begin + lasting
+            ready, _ = send(free)
 
 
 def _next_answer(engine: _Steps, moment: float) -> tuple[float, float] | None:
