@@ -299,26 +299,27 @@ async def test_enter_goes_into_a_timeline_and_esc_comes_back():
         assert trace.name_of(selected.item) == worst.meeting.calls[worst.last].name
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
-async def test_a_finding_has_a_film_of_the_late_and_the_waiting_rank(size: tuple[int, int]):
+async def test_a_finding_has_a_film_of_the_late_and_the_waiting_rank():
     screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
     app = NpuTui(job=screen)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: screen.is_whole)
-        for keys in (["!"], [":", *"whatif rank 1 as its peers", "enter"]):
-            await pilot.press(*keys)
+        answer = job_whatif(screen.overview.job, ["rank 1 as its peers"])
+        driver = Driver(app, None)
+        for keys in ("!", ":whatif rank 1 as its peers\r"):
+            await driver.send(keys)
             await until(lambda: isinstance(app.screen, MainScreen))
-            await Driver(app, None).settle()
+            for size in ((80, 24), (120, 40), (200, 50)):
+                await pilot.resize_terminal(*size)
+                await driver.settle()
+                for length in (answer.step_us, answer.step_after_us):
+                    assert duration_text(1000 * length) in driver.text(), size
             film = app.screen.session.film
             assert [run.trace.rank for run in film.runs] == [1, 0]
-            answer = job_whatif(screen.overview.job, ["rank 1 as its peers"])
-            for length in (answer.step_us, answer.step_after_us):
-                assert duration_text(1000 * length) in Driver(app, None).text()
             assert app.screen.explorer.scene.labels == ["1", "0", "−1", "−0"]
             await press(app, *["escape"] * 3)
             await until(lambda: app.screen is screen)
-        await pilot.press(":", *"whatif kernel x0", "enter")
-        await pilot.pause()
+        await driver.send(":whatif kernel x0\r")
         assert app.screen is screen
 
 

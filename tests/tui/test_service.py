@@ -299,11 +299,10 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             assert told in driver.text()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=str)
-async def test_a_service_has_a_film_of_its_requests(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_a_service_has_a_film_of_its_requests(tmp_path: Path) -> None:
     """Its figure is that of the finding to the ns, and each state of a request ends where the next one begins."""
     write_service(tmp_path, "kv")
-    async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())]), size) as driver:
+    async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())])) as driver:
         await driver.settle()
         await driver.press("!")
         for _ in range(500):
@@ -328,9 +327,12 @@ async def test_a_service_has_a_film_of_its_requests(tmp_path: Path, size: tuple[
         ttft = slices.end[own[1]] - slices.start[own[0]]
         assert round(float(np.percentile(ttft, 99))) == first.step_after_ns
         assert len(slices) == 3 * len(trace.service.requests), "no batch is drawn that was not replayed"
-        shown = driver.text()
-        assert say("film.title", causes=film.rungs[0].name)[:30] in shown
-        assert "TTFT p99" in shown
+        for size in ((80, 24), (120, 40), (200, 50)):
+            await driver.pilot.resize_terminal(*size)
+            await driver.settle()
+            shown = driver.text()
+            assert say("film.title", causes=film.rungs[0].name)[:30] in shown, size
+            assert "TTFT p99" in shown, size
         await driver.press("!")
         await driver.settle()
         assert driver.main.session.film is None
