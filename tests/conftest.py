@@ -42,7 +42,6 @@ os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
 
 gc.set_threshold(200_000, 50, 100)  # looking for garbage as often as usual is a tenth of the time of all tests
 
-from forks import pytest_addoption, pytest_runtestloop  # noqa: F401 - hooks
 from kept import keep
 from reference import Reference, read  # its folder is no package
 
