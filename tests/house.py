@@ -14,6 +14,7 @@ import ast
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -27,6 +28,10 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+_JUDGING = "rules", "analysis", "jobs", "subjects"
+_OF_A_KIND = {"service", "snapshot", "scheduling", "roles", "experts", "engine"}
+_FLAGS = {"is_kineto", "is_of_gpu", "on_gpu", "is_job", "is_service", "is_tables"}
+_KINDS = {"database", "kineto", "service", "memory", "ftrace", "msprof_json", "opprof", "experts", "cluster", "job"}
 _IDLE_TICKS = 8
 """Of the 100 of a second: fewer are the polling of the terminal, more are findings that are still looked for."""
 
@@ -94,6 +99,40 @@ def names_of(paths: Sequence[Path]) -> dict[str, Counter[str]]:
     }
 
 
+def numbers_of(checkout: Path) -> int:
+    """The constants and thresholds in the rooms that judge; those of ``limits`` mean the same everywhere."""
+    number, threshold = re.compile(r"^_[A-Z_]* = [0-9.]", re.MULTILINE), re.compile(r"Threshold\(")
+    texts = [path.read_text() for room in _JUDGING for path in (checkout / "npu_tui" / room).rglob("*.py")]
+    return sum(len(number.findall(text)) + sum(map(bool, map(threshold.search, text.splitlines()))) for text in texts)
+
+
+def asks_of(tree: ast.AST) -> Iterator[str]:
+    """What code asks to know which kind of thing it has, but where it only asserts that.
+
+    A record that one kind alone has compared with None, a ``kind``, ``subject`` or ``nature`` compared with one of
+    them, a flag such as ``is_kineto``.
+    """
+    asserted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Assert) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in asserted:
+            continue
+        if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id
+            if name in _FLAGS:
+                yield name
+        elif isinstance(node, ast.Compare):
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            names = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
+            values = {part.value for part in parts if isinstance(part, ast.Constant)}
+            if None in values and (found := names & _OF_A_KIND):
+                yield min(found)
+            elif names & {"kind", "subject"} and values & _KINDS:
+                yield "kind"
+            elif "nature" in names:
+                yield "nature"
+
+
 def house(checkout: Path) -> None:
     """Print files and lines of the package."""
     paths = sorted((checkout / "npu_tui").rglob("*.py"))
@@ -117,6 +156,11 @@ def house(checkout: Path) -> None:
     for kind, names in names_of(paths).items():
         often = ", ".join(f"{name} {count}" for name, count in names.most_common() if count > 2)
         print(f"  {kind} of one name three times or more: {often or 'none'}")
+        print(f"  {kind} of one name more than once: {sum(count > 1 for count in names.values())}")
+    print(f"  constants and thresholds in {', '.join(_JUDGING)}: {numbers_of(checkout)}")
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths if "subjects" not in path.parts]
+    asked = Counter(ask for tree in trees for ask in asks_of(tree))
+    print(f"  places that ask for a kind: {asked.total()} ({', '.join(f'{n} {c}' for n, c in asked.most_common())})")
     print("  folders from the top: " + ", ".join(f"{level} deep {depth[level]}" for level in sorted(depth)))
 
 
