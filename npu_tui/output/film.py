@@ -79,12 +79,18 @@ def causes(profile: Profile) -> list[Finding]:
     ]
 
 
-def film_of(profile: Profile, texts: Sequence[str]) -> Film:
-    """The run of ``profile`` without what ``texts`` name, as ``npu-tui whatif`` knows it; raises what that does."""
-    every = list(dict.fromkeys(texts))
+def film_of(profile: Profile, texts: Sequence[str] = ()) -> Film | None:
+    """The run of ``profile`` without what ``texts`` name, as ``npu-tui whatif`` knows it, else without its first cause.
+
+    None where it has no such cause. Raises what that does.
+    """
+    if profile.trace.service is not None:
+        return _served_film(profile, texts)
+    titles = {finding.whatif: words(finding.title) for finding in causes(profile) if finding.whatif}
+    if not (every := list(dict.fromkeys(texts)) or [*titles][:1]):
+        return None
     numbers = {finding.whatif: number for number, finding in enumerate(profile.findings.findings, 1)}
-    titles = {finding.whatif: words(finding.title) for finding in causes(profile)}
-    later = [finding.whatif for finding in causes(profile) if finding.whatif and finding.whatif not in every]
+    later = [text for text in titles if text not in every]
     rows, _ = ask(profile, [*every, *later]).rows()
     rungs = tuple(
         FilmRung(
@@ -101,7 +107,7 @@ def film_of(profile: Profile, texts: Sequence[str]) -> Film:
     return Film((profile,), asked.facts.unit_name, asked.facts.step_ns, rungs, len(every), played, path)
 
 
-def served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
+def _served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
     """The requests of the service ``profile`` without the findings that ``texts`` name, without the first by default.
 
     None where no replay of the service can leave them out.
@@ -193,11 +199,7 @@ def film_blocks(profile: Profile) -> list[Block]:
     Nothing where the run cannot be replayed, or no cause is known.
     """
     try:
-        if profile.trace.service is not None:
-            shown = served_film(profile, [])
-        else:
-            first = next((finding.whatif for finding in causes(profile)), None)
-            shown = None if first is None else film_of(profile, [first])
+        shown = film_of(profile)
     except (NoReplayError, InputError):
         return []
     if shown is None:

@@ -71,7 +71,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     own figures for the gate; ``of_others`` is said where one of these or of the findings is asked about something else,
     ``not_here`` where a finding of something else is asked about it. ``loss`` says why its figures do not count: more
     than a share of it could not be read; None leaves that to the evidence of a profile. ``no_times`` says why times of
-    a device are not measured.
+    a device are not measured, ``no_film`` why there is no film.
 
     ``without`` are options of commands that do not go with it, ``refusals`` what it cannot be used for, with the texts
     that say so, and ``unlike`` what is said where it is compared with something else.
@@ -94,6 +94,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     measures: Mapping[str, Callable[[Profile], Measured]] = field(default_factory=dict)
     loss: Callable[[Profile, float], Message | None] | None = None
     no_times: str = ""
+    no_film: str = "film.none"
     without: Mapping[Command, Without] = field(default_factory=dict)
     refusals: Mapping[Deed, str] = field(default_factory=dict)
     unlike: str = ""

@@ -60,6 +60,7 @@ SUBJECT = Subject(
     of_others="gate.no_service",
     not_here="gate.service_only",
     no_times="gate.no_device_here",
+    no_film="film.service",
     without={
         "compare": Without(("step", "map", "rank", "tolerance", "ignore", "eager"), "compare.service.options"),
         "check": Without(("against", "baseline", "write_baseline", "range", "step"), "gate.service_alone"),

@@ -16,7 +16,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.load.source import look_below
 from npu_tui.output.document import Document
-from npu_tui.output.film import Film, causes, film_of, served_film
+from npu_tui.output.film import Film, film_of
 from npu_tui.output.text import ALL, text_lines
 from npu_tui.output.whatif import NoReplayError, remedies, remedies_document
 from npu_tui.profile.module_tables import borrow
@@ -262,14 +262,10 @@ class Supposing:
         return Supposed(answer.title, _sheet_lines(answer))
 
     def _film(self, trace: int, changes: Sequence[str]) -> Supposed:
-        profile = self._profiles[trace]
-        if profile.trace.service is not None:
-            shown = served_film(profile, changes)
-            return Supposed(trace=trace, film=shown) if shown is not None else Supposed(error=say("film.service"))
-        chosen = changes or [each.whatif for each in causes(profile)[:1] if each.whatif]
-        if chosen:
-            return Supposed(trace=trace, film=film_of(profile, chosen))
-        return Supposed(error=say("film.none"))
+        shown = film_of(self._profiles[trace], changes)
+        if shown is None:
+            return Supposed(error=say(subject_of(self._profiles[trace].trace).no_film))
+        return Supposed(trace=trace, film=shown)
 
 
 def _supposed_or_why(make: Callable[[], Supposed]) -> Supposed:

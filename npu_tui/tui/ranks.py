@@ -326,17 +326,17 @@ def across(session: Session, selected: Selected, onward: bool) -> Selected | Non
     None without such, and where the clocks of the two do not meet.
     """
     traces = session.scene.traces
-    is_service = traces[selected.trace].service is not None
-    if is_service != onward:
-        return _inside(session, selected) if not is_service and onward else None
-    others = [number for number, trace in enumerate(traces) if (trace.service is not None) != is_service]
-    if is_service:  # the rank whose process ran the batch, where a process is known
+    serving = {number for number, trace in enumerate(traces) if trace.service is not None}
+    if (selected.trace in serving) != onward:
+        return _inside(session, selected) if onward else None
+    others = [number for number in range(len(traces)) if (number in serving) != onward]
+    if onward:  # the rank whose process ran the batch, where a process is known
         row = _rows(traces[selected.trace], np.array([selected.item]))[0]
         process = service.batches.process[row] if (service := traces[selected.trace].service) and row >= 0 else -1
         others = [n for n in others if process in _processes(traces[selected.trace], traces[n])] or others
     for number in others:
         if number < len(session.profiles) and meet(session, selected.trace, number):
-            place = _step(session, selected, number) if is_service else _batch(session, selected, number)
+            place = (_step if onward else _batch)(session, selected, number)
             if place is not None:
                 return place
     return None
