@@ -31,6 +31,7 @@ from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened, wrapped
 from npu_tui.tui.loading import BARS_FROM, verdict_lines, verdict_rows
+from npu_tui.tui.rows import text_lines
 from npu_tui.tui.session import Session, kept
 from npu_tui.tui.terminal.frames import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
@@ -211,9 +212,7 @@ def whole_sentences(line: Text, width: int) -> Text:
 def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:
     """``line`` on at most ``most`` lines of ``width`` cells; further lines begin below the text after the number."""
     indent = "  " if line.plain[:1].isdigit() else ""
-    parts = list(line.wrap(console, width - len(indent), no_wrap=False))
-    for part in parts:
-        part.rstrip()
+    parts = text_lines(line, width - len(indent), console)
     parts = [*parts[: most - 1], Text(" ").join(parts[most - 1 :])] if len(parts) >= most else parts
     return [Text.assemble(indent if number else "", part, no_wrap=True, end="") for number, part in enumerate(parts)]
 

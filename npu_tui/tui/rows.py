@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 from textual import events
@@ -16,9 +17,34 @@ from textual.coordinate import Coordinate
 from textual.strip import Strip
 from textual.widgets import DataTable
 
+from npu_tui.trace.text import wrapped
 from npu_tui.tui.terminal.internals import PlainTable
 
 _LEAST_WRAPPED = 24  # cells of a column that wraps: in fewer a sentence is a tower
+
+
+def text_lines(text: Text, cells: int, console: Console) -> list[Text]:
+    """``text`` in lines of at most ``cells`` cells, broken between Chinese characters too.
+
+    Where a word or a run of blanks is too long for that, as Rich breaks it: at blanks and within the word.
+    """
+    plain = text.plain
+    begin, lines = 0, []
+    for line in wrapped(plain, cells, plain[: len(plain) - len(plain.lstrip())]):
+        end = begin
+        for _ in range(sum(not char.isspace() for char in line)):
+            while plain[end].isspace():
+                end += 1
+            end += 1
+        part = text[begin:end]
+        if part.cell_len > cells:
+            lines = [*text.wrap(console, cells, no_wrap=False)]
+            break
+        lines.append(part)
+        begin = end + len(plain[end:]) - len(plain[end:].lstrip())
+    for part in lines:
+        part.rstrip()
+    return lines
 
 
 class Rows(PlainTable):
@@ -256,9 +282,7 @@ class Rows(PlainTable):
     def _lines_of(self, number: int) -> list[Text]:
         lines = self._lines.get(number)
         if lines is None:
-            lines = self._lines[number] = [*self._drawn[number][-1].wrap(self.app.console, self._room, no_wrap=False)]
-            for part in lines:
-                part.rstrip()
+            lines = self._lines[number] = text_lines(self._drawn[number][-1], self._room, self.app.console)
         return lines
 
     def _shown(self, number: int, height: int) -> list[Text]:

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pytest
 from driving import opened
+from rich.console import Console
+from rich.text import Text
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.footer import StatusLine
+from npu_tui.tui.rows import text_lines
 from npu_tui.view.scene import Selected
 
 
@@ -311,6 +314,22 @@ async def test_what_lanes_asked_back_is_not_taken_again(session):
         panel.fit(39)
         panel.take_blank(5)
         assert panel.styles.height.value == panel.usual + 5
+
+
+def test_a_text_breaks_between_chinese_characters_and_keeps_its_styles():
+    said = Text.assemble(
+        ("  每步可节省 31.03 ms（3.8%）。", "bold"), "在所有已读取的流水线中，该 stage 的前向和反向都更久。"
+    )
+    lines = text_lines(said, 40, Console())
+    assert [line.plain for line in lines] == [
+        "  每步可节省 31.03 ms（3.8%）。在所有已",
+        "读取的流水线中，该 stage 的前向和反向都",
+        "更久。",
+    ]
+    assert [span.style for span in lines[0].spans] == ["bold"]
+    assert not lines[1].spans
+    long = "void at::native::elementwise_kernel<at::native::gpu_kernel_impl>"
+    assert "".join(line.plain for line in text_lines(Text(long), 20, Console())) == long.replace(" ", "")
 
 
 @pytest.mark.parametrize("size", [(120, 45), (120, 24), (80, 24)])
