@@ -42,7 +42,7 @@ os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
 
 gc.set_threshold(200_000, 50, 100)  # looking for garbage as often as usual is a tenth of the time of all tests
 
-from kept import keep
+from kept import is_as_imported, keep
 from reference import Reference, read  # its folder is no package
 
 keep(ROOT / ".pytest_cache" / "made")
@@ -129,8 +129,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays: nobody looks for garbage among it, which the explorer does at rest."""
+    """What is there before the first test stays: nobody looks for garbage among it, which the explorer does at rest.
+
+    So do the simulators: a test may only change them for itself.
+    """
     gc.freeze()
+    is_as_imported()
 
 
 def pytest_unconfigure() -> None:

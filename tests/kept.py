@@ -1,7 +1,8 @@
 """Keeps what simulators made of their arguments for later runs: they took a sixth of the processor's time of all tests.
 
 It is kept while tests run (``keep``), in a folder of the sources that made it, and made again when one of them differs.
-A test that asks whether a simulator makes the same twice calls the simulator itself.
+While a test has put something else into a module of them, everything is made anew and nothing is kept. A test that asks
+whether a simulator makes the same twice calls the simulator itself.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
+from types import ModuleType
 from typing import ParamSpec, TypeVar
 
 SOURCES = Path(__file__).resolve().parents[1] / "fixtures"
 _WHERE: list[Path] = []
+_IMPORTED: dict[str, dict[tuple[str, str], int]] = {}
+"""What the modules of the sources held when they were first looked at, by their names."""
 
 P, T = ParamSpec("P"), TypeVar("T")
 
@@ -28,11 +32,33 @@ def keep(where: Path) -> None:
     _WHERE[:] = [where]
 
 
+def is_as_imported() -> bool:
+    """Whether all modules of the sources hold what they held when this was first asked of them."""
+    modules = {
+        name: module
+        for name, module in list(sys.modules.items())
+        if Path(getattr(module, "__file__", None) or "").parent == SOURCES
+    }
+    held = {name: _held(module) for name, module in modules.items()}
+    for name, now in held.items():
+        _IMPORTED.setdefault(name, now)
+    return all(_IMPORTED[name] == now for name, now in held.items())
+
+
+def _held(module: ModuleType) -> dict[tuple[str, str], int]:
+    """Which objects the names of ``module`` and of its classes stand for."""
+    found = {("", name): id(value) for name, value in vars(module).items() if not name.startswith("__")}
+    for name, value in vars(module).items():
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            found |= {(name, own): id(each) for own, each in vars(value).items() if own != "__annotations__"}
+    return found
+
+
 @cache
 def folder_of(sources: Path, made: Path) -> Path:
     """The folder for what ``sources`` make; those of other sources are removed."""
     found = sha256(sys.version.encode())
-    for path in sorted(sources.glob("*.py")):
+    for path in [*sorted(sources.glob("*.py")), Path(__file__)]:
         found.update(f"{path.name} {sha256(path.read_bytes()).hexdigest()}\n".encode())
     folder = made / found.hexdigest()[:16]
     for other in made.glob("*"):
@@ -48,7 +74,7 @@ def kept(make: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(make)
     def made(*args: P.args, **named: P.kwargs) -> T:
-        if not _WHERE:
+        if not _WHERE or not is_as_imported():
             return make(*args, **named)
         asked = repr((source, make.__qualname__, args, sorted(named.items())))
         assert " at 0x" not in asked, "an argument says of itself only where it lies"
