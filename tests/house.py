@@ -31,6 +31,9 @@ ROOT = Path(__file__).resolve().parents[1]
 _JUDGING = "rules", "analysis", "jobs", "subjects"
 _OF_A_KIND = {"service", "snapshot", "scheduling", "roles", "experts", "engine"}
 _FLAGS = {"is_kineto", "is_of_gpu", "on_gpu", "is_job", "is_service", "is_tables"}
+_OWN = {"snapshot": "memory snapshot", "scheduling": "cpu ftrace", "on_gpu": "kineto", "is_of_gpu": "kineto"}
+"""Words in the names of files that are about a kind; others have the word of the question."""
+_OTHERS = {"curve", "row", "chart", "column", "table", "options"}  # what has a kind that nobody opens
 _KINDS = {"database", "kineto", "service", "memory", "ftrace", "msprof_json", "opprof", "experts", "cluster", "job"}
 _IDLE_TICKS = 8
 """Of the 100 of a second: fewer are the polling of the terminal, more are findings that are still looked for."""
@@ -122,7 +125,8 @@ def asks_of(tree: ast.AST) -> Iterator[str]:
                 yield name
         elif isinstance(node, ast.Compare):
             parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
-            names = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+            attributes = [part for part in parts if isinstance(part, ast.Attribute)]
+            names = {part.attr for part in attributes if getattr(part.value, "id", "") not in _OTHERS}
             names |= {part.id for part in parts if isinstance(part, ast.Name)}
             values = {part.value for part in parts if isinstance(part, ast.Constant)}
             if None in values and (found := names & _OF_A_KIND):
@@ -131,6 +135,11 @@ def asks_of(tree: ast.AST) -> Iterator[str]:
                 yield "kind"
             elif "nature" in names:
                 yield "nature"
+
+
+def _is_own(path: Path, asked: str) -> bool:
+    """Whether the file is about the kind that is ``asked`` for: it may know itself."""
+    return any(word in path.stem for word in _OWN.get(asked, asked.removeprefix("is_")).split())
 
 
 def house(checkout: Path) -> None:
@@ -158,8 +167,10 @@ def house(checkout: Path) -> None:
         print(f"  {kind} of one name three times or more: {often or 'none'}")
         print(f"  {kind} of one name more than once: {sum(count > 1 for count in names.values())}")
     print(f"  constants and thresholds in {', '.join(_JUDGING)}: {numbers_of(checkout)}")
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths if "subjects" not in path.parts]
-    asked = Counter(ask for tree in trees for ask in asks_of(tree))
+    asked = Counter[str]()
+    for path in (path for path in paths if "subjects" not in path.parts):
+        asks = Counter(asks_of(ast.parse(path.read_text(encoding="utf-8"))))
+        asked += Counter({name: n for name, n in asks.items() if not _is_own(path, name)})
     print(f"  places that ask for a kind: {asked.total()} ({', '.join(f'{n} {c}' for n, c in asked.most_common())})")
     print("  folders from the top: " + ", ".join(f"{level} deep {depth[level]}" for level in sorted(depth)))
 
