@@ -87,6 +87,7 @@ _TUNING = f"{_HIASCEND}/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_t
 _TUNING_RC = f"{_HIASCEND}/zh/Pytorch/60RC3/ptmoddevg/trainingmigrguide/performance_tuning_"
 AFFINITY = (
     AFFINITY_CASE,
+    ("RotaryMul", f"{_TUNING}0023.html"),
     ("RmsNorm", f"{_TUNING}0024.html"),
     ("ScaledMaskedSoftmax", f"{_TUNING}0025.html"),
     ("MatmulAllReduce", f"{_TUNING}0026.html"),

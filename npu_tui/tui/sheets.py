@@ -142,8 +142,9 @@ def entries(focus: Focus, why_not: Mapping[str, str], trace: Trace | None = None
     found = {task: [*map(_fixed, _FIXED.get(task, ()))] for task in (*_FIRST.get(focus, ()), *_ORDER[where])}
     rest, gone = found[_RESTS[where]], set[str]() if trace is None else _absent(trace)
     words = where if trace is None else trace.nature.subject
+    instead = "" if trace is None else subject_of(trace).no_kernels  # told where the key is pressed
     for command in commands_of(where):
-        if command.id in gone:
+        if command.id in gone or (instead and why_not.get(command.id) == say(instead)):
             continue
         found.get(command.group, rest).append(_entry(command, why_not, words))
     return list(found.items())
@@ -151,7 +152,7 @@ def entries(focus: Focus, why_not: Mapping[str, str], trace: Trace | None = None
 
 _OF_KERNELS = (
     "starved_next", "starved_previous", "bubble_next", "bubble_previous", "path_next", "path_previous", "path", "film",
-    "chain", "passes", "whatif", *VIEW_KEYS,
+    "chain", "passes", "whatif", "code", *VIEW_KEYS,
 )  # fmt: skip
 """Commands for who looks at kernels and what launched them."""
 _OF_LINKS = (

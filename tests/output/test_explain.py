@@ -112,6 +112,9 @@ def test_what_leads_on_from_a_word_is_there() -> None:
         assert set(word.commands) <= set(BY_ID), word.id
         assert set(word.topics) <= set(TOPICS), word.id
         assert all(address.startswith("https://") for _, address in word.pages), word.id
+    affinity = next(word for word in WORDS if word.id == "affinity")
+    numbers = {address[-9:-5] for _, address in affinity.pages if "performance_tuning" in address}
+    assert numbers == {"0023", "0024", "0025", "0026", "0033", "0034", "0035", "0036", "0100"}
 
 
 @pytest.mark.parametrize("option", ["fusion_switch_file", "--input_format", "precision_mode", "离线模型"])

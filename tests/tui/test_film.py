@@ -44,6 +44,11 @@ async def test_one_key_shows_it_and_the_same_key_ends_it(size: tuple[int, int]) 
         film = driver.main.session.film
         assert film is not None
         assert film.texts == (first.whatif,)
+        assert round(film.rungs[0].length) == round(1000 * answer.step_after_us) == first.step_after_ns
+        drawn = [driver.explorer.scene.steps(trace) for trace in (RECORDED, PLAYED)]
+        sums = [sum(end - start for start, end, _ in steps) for steps in drawn]
+        shorter = 1000 * (answer.step_us - answer.step_after_us) * len(drawn[0])
+        assert sums[0] - sums[1] == pytest.approx(shorter, abs=2 * len(drawn[0]))  # the answer is rounded to the ns
         text = driver.text()
         for length in (answer.step_us, answer.step_after_us):
             assert duration_text(1000 * length) in text

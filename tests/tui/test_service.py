@@ -292,6 +292,8 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             help_ = "\n".join(driver.rows())
             assert "starved" not in help_
             assert "python frame" not in help_
+            assert "no kernels" not in help_
+            assert "code lines" not in help_
             await driver.press("escape")
             await driver.press("r")
             await driver.settle()
