@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import FEWEST_EQUALS, ROUNDING_NS, SOME
 from npu_tui.analysis.statistics import MAD_TO_SIGMA, WITHIN
-from npu_tui.jobs.columns import ROUNDED, Grouped, TextCodes, run_begins
+from npu_tui.jobs.columns import MOST_ROUNDS, ROUNDED, Grouped, TextCodes, run_begins
 from npu_tui.jobs.meetings import RankMeetings, views
 from npu_tui.jobs.model import RankProfile, is_message, is_send
 from npu_tui.jobs.rank_files import call_name
@@ -370,8 +370,6 @@ _SHORTEST = 100_000_000  # ns that the windows span at least; less shows no drif
 
 _FEW = 4.0  # the uncertainty of a median of n sights is 1 + 4 / n times that of many
 
-_ROUNDS = 40  # an end for clocks that never settle
-
 _CERTAINTY = WITHIN * MAD_TO_SIGMA
 """The ± in medians of what is left between the sights of a rank and the common ones."""
 
@@ -525,7 +523,7 @@ def _linked(events: SharedEvents, references: I64) -> tuple[F64, Bools]:
 def _settled(events: SharedEvents, offset: F64, references: I64, by_row: Grouped) -> F64:
     """``offset`` moved until no clock leaves the medians of its events; ``by_row`` groups the sights by event."""
     by_rank = Grouped(events.rank, len(references))
-    for _ in range(_ROUNDS if len(events.row) else 0):
+    for _ in range(MOST_ROUNDS if len(events.row) else 0):
         common = by_row.medians(events.time - offset[events.rank])
         clock = by_rank.medians(events.time - common[events.row])
         following = np.where(np.isnan(clock), offset, clock)

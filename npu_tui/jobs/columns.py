@@ -90,6 +90,9 @@ class TextCodes:
         return known[1][names.code]
 
 
+MOST_ROUNDS = 40  # an end for a median polish that goes round
+
+
 class Grouped:
     """Values in ``count`` groups: ``group`` (n,) says which one each belongs to. Made once, asked often."""
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL, OUTLYING
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
-from npu_tui.jobs.columns import Grouped
+from npu_tui.jobs.columns import MOST_ROUNDS, Grouped
 from npu_tui.jobs.meetings import members
 from npu_tui.jobs.model import LinkUse, RankProfile
 from npu_tui.trace.arrays import F64, I64
@@ -28,7 +28,6 @@ Verdict = Literal["slow", "falters", "slow_sender", "slow_receiver", "as_others"
 _UseKind = tuple[str, str, int]
 """Transport, operation and class of sizes."""
 
-_ROUNDS = 20  # an end for a median polish that goes round
 NETWORK = "RDMA"
 """The transport between hosts."""
 LARGE_MB = 1.0
@@ -184,7 +183,7 @@ def _polished(source: I64, target: I64, value: F64, count: int) -> tuple[float, 
     left, middle = value.copy(), 0.0
     effects = np.zeros((2, count))
     sides = [(number, side, Grouped(side, count)) for number, side in enumerate((source, target))]
-    for _ in range(_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         moved = 0.0
         for number, side, grouped in sides:
             step = np.nan_to_num(grouped.medians(left))

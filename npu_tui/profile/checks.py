@@ -13,11 +13,11 @@ from npu_tui.load.companion_schema import ALLOCATIONS, API_CALLS, COLLECTIVE_COR
 from npu_tui.load.errors import InputError
 from npu_tui.profile.companions import CompanionTables
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.text import MIB
 
 _PER_CALL = 1  # the writers round every slice to a nanosecond
 _SUMS, _SPANS = 60, 300
 """ns; stage and preparing are of times since 1970 in float64, a grid of 250 ns."""
-_MB = 1 << 20
 
 
 def checks_of(profile: Profile) -> list[JoinCheck]:
@@ -130,7 +130,7 @@ def _check_memory(profile: Profile, tables: CompanionTables) -> JoinCheck | None
             continue
         key = name or "", str(row)
         recorded = {
-            amount: round(total * _MB) for amount, total in zip(columns, totals, strict=True) if total is not None
+            amount: round(total * MIB) for amount, total in zip(columns, totals, strict=True) if total is not None
         }
         theirs[key] = recorded
         ours[key] = {

@@ -59,7 +59,7 @@ from npu_tui.trace.kineto import exchanges
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
-from npu_tui.trace.text import decimal_number
+from npu_tui.trace.text import MIB, decimal_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +73,7 @@ FILES = (
 )  # fmt: skip
 """What may lie beside a trace; ``summary.tells.<file>`` says what is in it, ``summary.makes.<file>`` what makes it."""
 # memory_record.csv has MB of 2**20 bytes, operator_memory.csv KB of 2**10; communication.json has MB of 10**6.
-_MEGABYTE, _KILOBYTE = 2**20, 2**10
+_KILOBYTE = 2**10
 _NOTHING = Allocations(
     Coded([], np.zeros(0, np.int64)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
 )
@@ -515,7 +515,7 @@ def _curves(frame: pl.DataFrame, amount: Amount, origin: int) -> list[MemoryCurv
     keys = ["component", "device"] if several else ["component"]
     for key, rows in frame.partition_by(keys, as_dict=True, maintain_order=True).items():
         name = " ".join(str(part) for part in key if part is not None)
-        value = np.rint(rows[amount].to_numpy() * _MEGABYTE).astype(np.int64)
+        value = np.rint(rows[amount].to_numpy() * MIB).astype(np.int64)
         curves.append(memory_curve(name, amount, rows["time"].to_numpy() - origin, value))
     return curves
 

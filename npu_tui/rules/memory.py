@@ -24,13 +24,12 @@ from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import GRADES, LISTED, Draft, Rule, about, advise, most_common, sentences
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Said, message
-from npu_tui.trace.text import brief
+from npu_tui.trace.text import MIB, brief
 
 # Memory of the devices on the market; a few GB of it are the driver's own. A full one of 32 GB looks like a half full
 # one of 64 GB, so it is not reported.
 _CAPACITIES_GB = (64, 96, 128)
-_MB = 1 << 20
-_MOST = 1_000_000 * _MB
+_MOST = 1_000_000 * MIB
 """More than any device has: a row that is damaged."""
 
 PRESSURE_GB = Threshold("pressure_gb", 16.0)
@@ -44,11 +43,11 @@ def pressure(facts: Facts) -> Draft | None:
     curves = facts.inputs.memory().all("reserved")
     held = np.array([curve.value[curve.value <= _MOST].max(initial=0) for curve in curves] or [0])
     top = int(held.max())
-    capacity = next((size for size in _CAPACITIES_GB if top <= size * 1024 * _MB), np.inf)
-    if top >= limits[MEMORY_FULL] * capacity * 1024 * _MB:
+    capacity = next((size for size in _CAPACITIES_GB if top <= size * 1024 * MIB), np.inf)
+    if top >= limits[MEMORY_FULL] * capacity * 1024 * MIB:
         fullest = curves[int(held.argmax())]
         at = int(fullest.time[int((fullest.value == top).argmax())])
-        words = {"reserved": top / _MB / 1024, "capacity": float(capacity)}
+        words = {"reserved": top / MIB / 1024, "capacity": float(capacity)}
         return Draft(
             "medium",
             message("finding.pressure.full_title", **words),
@@ -60,7 +59,7 @@ def pressure(facts: Facts) -> Draft | None:
     used = facts.inputs.memory().fullest()
     if used is None:
         return None
-    at, reserved, allocated = used[0], used[1] / _MB, used[2] / _MB
+    at, reserved, allocated = used[0], used[1] / MIB, used[2] / MIB
     if reserved < limits[PRESSURE_GB] * 1024 or not allocated or reserved / allocated <= limits[FRAGMENTATION]:
         return None
     return Draft(
@@ -81,7 +80,7 @@ def growth(facts: Facts) -> Draft | None:
     if curve is None or len(curve.time) < 2:
         return None
     more = np.diff(curve.value)
-    at = np.flatnonzero(more >= facts.limits[GROWTH_MB] * _MB) + 1
+    at = np.flatnonzero(more >= facts.limits[GROWTH_MB] * MIB) + 1
     at = at[_is_in_steps(facts, curve.time[at])]
     if len(at) < facts.limits[GROWTH_FEWEST]:
         return None
@@ -135,7 +134,7 @@ def leak(facts: Facts) -> Draft | None:
         return None
     value = np.array([held for _, held in known], np.int64)
     more = np.diff(value)
-    if (more < facts.limits[LEAK_MB] * _MB).any():
+    if (more < facts.limits[LEAK_MB] * MIB).any():
         return None
     allocations = facts.inputs.memory().allocations
     first, last = known[0][0], known[-1][0]

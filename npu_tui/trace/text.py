@@ -358,9 +358,12 @@ def size_text(size: float) -> str:
     return f"{size / 1e6:.3f} MB" if size >= 1e4 else f"{size:,.0f} B"
 
 
+MIB = 1 << 20
+
+
 def memory_text(size: float) -> str:
     """Bytes of memory in binary units, as allocators count: ``1,452.0 MiB``, ``10.13 GiB``, ``512 B``."""
-    for power, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+    for power, unit in ((2**30, "GiB"), (MIB, "MiB"), (2**10, "KiB")):
         if abs(size) >= power * (10 if unit == "GiB" else 1):
             return f"{size / power:,.2f} {unit}" if unit == "GiB" else f"{size / power:,.1f} {unit}"
     return f"{size:,.0f} B"
