@@ -382,16 +382,16 @@ def read_container(
         EventFile(str(file), size, Unpacking(file, size) if is_packed else None)
         for file, (size, is_packed) in zip(source.files, head.files, strict=True)
     )
-    if source.kind == "database" and rank is None:
-        rank = stored.layers[0].rank if stored.layers else None  # the database itself says which
-    if any(lane.rank != rank for lane in stored.lanes[:1]) or any(layer.rank != rank for layer in stored.layers[:1]):
-        stored.layers = [replace_fields(layer, rank=rank) for layer in stored.layers]
-        stored.lanes = [replace_fields(lane, rank=rank) for lane in stored.lanes]
     args: ArgReader = JsonArgs(path, files, stored.chunks, head.events)
     if source.kind == "database":
         from npu_tui.load.database_args import DatabaseArgs  # most traces are JSON
 
         args = DatabaseArgs(path, files[0], stored.chunks)
+        if rank is None and stored.layers:
+            rank = stored.layers[0].rank  # the database itself says which
+    if any(lane.rank != rank for lane in stored.lanes[:1]) or any(layer.rank != rank for layer in stored.layers[:1]):
+        stored.layers = [replace_fields(layer, rank=rank) for layer in stored.layers]
+        stored.lanes = [replace_fields(lane, rank=rank) for lane in stored.lanes]
     fields = {name: getattr(stored, name) for name in _StoredTrace.__struct_fields__ if name not in _LATER}
     trace = Trace(path=path, files=files, rank=rank, args=args, **fields)
     for name in _LATER:
