@@ -398,6 +398,7 @@ class Scene(Struct):
     ``start`` and ``end`` are the start of the first trace and the end of the last one, ns on the scene's clock;
     ``whole`` is from the start to the end of the last slice, even one without duration, and lasts 1 ns or more.
     ``limits`` are the times that can be on screen: samples may lie before the first slice and after the last one.
+    With ``has_holders`` rows are named after who holds memory.
     """
 
     traces: list[Trace]
@@ -414,6 +415,7 @@ class Scene(Struct):
     lengths: list[int] = []
     roles: list[list[Role]] = []
     labels: list[str] = []
+    has_holders: bool = False
     start: int = 0
     end: int = 0
     whole: tuple[int, int] = (0, 1)
@@ -435,6 +437,7 @@ class Scene(Struct):
         ]
         self.roles = [roles(trace) for trace in self.traces]
         self.labels = _trace_labels(self.traces)
+        self.has_holders = any(trace.snapshot is not None for trace in self.traces)
         self._extents = list(map(_extent, self.traces, self.lengths))
         self.set_offsets(self.offsets or true_offsets(self.traces, self.lengths))
 
@@ -451,11 +454,6 @@ class Scene(Struct):
         """Compare the second trace with the first one, with the starts of the compared steps at the same time."""
         self.pair, self.labels = pair, ["B", "N"]
         self.set_offsets(pair.offsets)
-
-    @property
-    def has_holders(self) -> bool:
-        """Whether rows are named after who holds memory."""
-        return any(trace.snapshot is not None for trace in self.traces)
 
     @property
     def played_from(self) -> int:
