@@ -517,7 +517,9 @@ class MainScreen(PanelScreen[Timeline]):
             self.contents.fill()
         if panel.is_shown and panel.growth == "normal":
             usual = explorer.list.height + panel.size.height - panel.usual
-            wanted = explorer.list.wanted_in(usual + panel.unneeded) if panel.unneeded else explorer.list.wanted
+            # Folded to the rows that the panel has left them, lanes would never ask for those back.
+            may_open = panel.unneeded or explorer.list.height < usual
+            wanted = explorer.list.wanted_in(usual + panel.unneeded) if may_open else explorer.list.wanted
             panel.take_blank(usual - max(wanted, 1))  # the lanes keep a row even where none is shown: it is not blank
 
     def on_timeline_moved(self) -> None:

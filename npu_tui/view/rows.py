@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -78,11 +77,10 @@ class RowList:
 
     def wanted_in(self, height: int) -> int:
         """``wanted`` if ``height`` rows fit on screen, where more lanes may be open; chosen and paired rows stay."""
-        if not self._own_folds or self.idle_away or (self.only, self._twins, self._shared) != (None, None, None):
+        if not self._own_folds or self.idle_away or (self.only, self._twins) != (None, None):
             return self.wanted
-        folds = default_folds(self._scene)
-        fold_to_fit(self._scene, folds, height, self.heads, self._uncut_rows)
-        rows = outline(self._scene, folds, self._uncut_rows, self.heads)
+        folds = self._folds_in(height)
+        rows = [row for row in outline(self._scene, folds, self._uncut_rows, self.heads) if self._is_drawn(row)]
         return len(rows) + sum(row.bands > 0 and not row.depth for row in rows) * (MOST_BANDS - folds.bands)
 
     @property
@@ -122,10 +120,17 @@ class RowList:
         """Fold the deepest lanes, then layers, until the rows fit, unless the user decides what is folded."""
         keep = self.focused
         if self._own_folds:
-            self.folds = default_folds(self._scene)
-            shown = partial(is_stacked_row, self._shared) if self._shared is not None else lambda row: True
-            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._uncut_rows, shown)
+            self.folds = self._folds_in(self._height)
         self._rebuild(keep)
+
+    def _folds_in(self, height: int) -> Folds:
+        """What is folded where ``height`` rows fit on screen and the program decides."""
+        folds = default_folds(self._scene)
+        fold_to_fit(self._scene, folds, height, self.heads, self._uncut_rows, self._is_drawn)
+        return folds
+
+    def _is_drawn(self, row: ScreenRow) -> bool:
+        return self._shared is None or is_stacked_row(self._shared, row)
 
     def toggle_fold(self) -> bool:
         """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""

@@ -144,6 +144,18 @@ async def test_a_film_begins_where_the_cause_is_seen(now_and_then: Profile) -> N
         assert "gets shorter the most" not in driver.text()
 
 
+async def test_lanes_of_a_film_take_the_rows_that_the_panel_had_beside_the_recorded_run(now_and_then: Profile) -> None:
+    """Twice as many lanes have twice as many rows: they do not stay folded to those that one run left them."""
+    async with opened(make_session([now_and_then]), (200, 50)) as driver:
+        await driver.settle()
+        alone = driver.explorer.list.height
+        await driver.press("!")
+        await filmed(driver)
+        await driver.settle()
+        assert driver.explorer.list.height > alone
+        assert driver.text().count("Queue depth") == 2
+
+
 async def test_a_film_asked_for_too_early_comes_with_the_findings() -> None:
     made = make_session([profile_at(DEMO)])
     async with opened(made) as driver:
