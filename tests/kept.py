@@ -1,4 +1,4 @@
-"""Keeps what simulators made of their arguments for later runs: they took a sixth of the processor's time of all tests.
+"""Keeps what simulators made of their arguments for later runs: an eighth of the processor's time of all tests.
 
 It is kept while tests run (``keep``), in a folder of the sources that made it, and made again when one of them differs.
 While a test has put something else into a module of them, everything is made anew and nothing is kept. A test that asks

@@ -8,12 +8,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from kept import kept
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fixtures"))
 
 from service import Service, serve
 from service_writer import Folder, latencies
+
+of_services = pytest.mark.reached_from(
+    "npu_tui/rules/service", "npu_tui/rules/rule.py", "npu_tui/rules/model.py", "npu_tui/analysis/service",
+    "npu_tui/analysis/limits.py", "npu_tui/load/service", "npu_tui/trace/service", "fixtures/service", "tests/serv",
+)  # fmt: skip
+"""Of rules that judge services, which are two thirds of their room: a quick run asks them if one of these differs."""
 
 served = lru_cache(maxsize=8)(kept(serve))
 """Nobody changes what it gives; who wants to asks ``serve``."""

@@ -16,7 +16,7 @@ from npu_tui.load.load import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
-from served import served, written
+from served import of_services, served, written
 from service_causes import write_service
 from service_writer import EPOCH_NS
 from services import ALL, NEAR, Trouble, outcome
@@ -32,6 +32,8 @@ from npu_tui.rules.service_facts import Cause, ServiceFacts
 from npu_tui.rules.service_verdict import judge
 from npu_tui.strings import words
 from npu_tui.trace.service import EngineRanges
+
+pytestmark = of_services
 
 SILENT = ["healthy", "idle"]
 NAMED = ["kv a block more", "kv some kept", "wait", "transfer", "stalls", "late output"]

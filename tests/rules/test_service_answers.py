@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served import figure, served, written
+from served import figure, of_services, served, written
 from service import MS, Service, Tenant
 
 from npu_tui.analysis.limits import Thresholds
@@ -19,6 +19,8 @@ from npu_tui.load.load import load
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_verdict import JudgedService, judge, judged
 from npu_tui.strings import words
+
+pytestmark = of_services
 
 _ANSWERED = 40  # tokens of each answer, for which 64 are computed
 _SERVICE = Service(requests=120, tenants=(Tenant(1, (200, 1000), (64, 64)),))

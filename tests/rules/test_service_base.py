@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from measured import session_of
-from served import served, written
+from served import of_services, served, written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
@@ -25,6 +25,8 @@ from npu_tui.strings import LANGUAGES, say, speaking, words
 from npu_tui.tui.session import NO_HITS
 from npu_tui.tui.tabs.findings import findings
 from npu_tui.tui.tabs.table import Context, TabTable
+
+pytestmark = of_services
 
 _TIME = re.compile(r"\d (?:ns|µs|ms|s)\b")
 _OF = {"en": r"\ba |\beach |\bper |median|longest|takes|lost", "zh": r"每|一步|该"}

@@ -6,13 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from served import figure, written
+from served import figure, of_services, written
 from service import MS, US, Service, Tenant
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.load.load import load
 from npu_tui.rules.service_verdict import JudgedService, judged
 from npu_tui.strings import words
+
+pytestmark = of_services
 
 _SERVICE = Service(requests=120)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import service as simulated
-from served import served, written
+from served import of_services, served, written
 from service import MS, US, Request, Service, Tenant
 from service_writer import Folder, latencies
 
@@ -25,6 +25,8 @@ from npu_tui.rules import service_facts
 from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_verdict import JudgedService, judged
 from npu_tui.strings import words
+
+pytestmark = of_services
 
 _LONG_ANSWERS = (Tenant(17), Tenant(1, (200, 1000), (1400, 1800)))
 _HUGE = (Tenant(24, (200, 600)), Tenant(1, (9_000, 11_000), (20, 60)))

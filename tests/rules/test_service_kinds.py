@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from measured import profile_of
 from msgspec import structs
-from served import served, written
+from served import of_services, served, written
 
 from npu_tui.load.load import load
 
@@ -37,6 +37,8 @@ from npu_tui.rules.service_facts import Cause, ServiceFacts
 from npu_tui.rules.service_verdict import JudgedService, judge, judged
 from npu_tui.strings import words
 from npu_tui.trace.service import UNKNOWN, Pass
+
+pytestmark = of_services
 
 Row = dict[str, str]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from served import figure, written
+from served import figure, of_services, written
 from service import MS, Service, Tenant
 
 from npu_tui.analysis.limits import Thresholds
@@ -25,6 +25,8 @@ from npu_tui.rules.service_requests import _all_given, _small_blocks
 from npu_tui.rules.service_verdict import judge
 from npu_tui.strings import words
 from npu_tui.trace.arrays import I64
+
+pytestmark = of_services
 
 _SHORT = Tenant(24, (100, 400), (8, 20))
 

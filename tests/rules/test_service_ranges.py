@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import figure, served, written
+from served import figure, of_services, served, written
 from service import MS, Service
 
 from npu_tui.analysis.limits import Thresholds
@@ -18,6 +18,8 @@ from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_requests import _quick_swaps
 from npu_tui.rules.service_verdict import JudgedService, judged
 from npu_tui.strings import words
+
+pytestmark = of_services
 
 _COPIED = 16  # ms of each pass
 _SERVICE = Service(requests=100, fixed=(14 + _COPIED) * MS)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from served import figure, written
+from served import figure, of_services, written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
@@ -35,6 +35,8 @@ from npu_tui.rules.service_engines import stall
 from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_verdict import JudgedService, judge
 from npu_tui.strings import words
+
+pytestmark = of_services
 
 
 def told(service: Service, folder: Path) -> JudgedService:
