@@ -68,9 +68,9 @@ _SNAPSHOTS = (".pkl", ".pickle", ".csv", ".db")
 """How files end that may be memory snapshots."""
 
 
-def others_below(folder: Path, sources: Iterable[Source], survey: Survey | None = None) -> Iterator[Nearby]:
+def others_below(folder: Path, sources: Iterable[Source]) -> Iterator[Nearby]:
     """What opens below ``folder`` by itself and is no profile, as the ``sources`` are: snapshots, ftrace, kept jobs."""
-    survey, taken = survey or Survey(), {home_of(source) for source in sources}
+    survey, taken = Survey(), {home_of(source) for source in sources}
     for looked, (place, children) in enumerate(survey.walk(folder, LEVELS)):
         if looked >= MOST_FOLDERS:
             return

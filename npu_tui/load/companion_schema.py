@@ -446,24 +446,22 @@ def reason(error: Exception) -> str:
     return " ".join(words.split())[:200]
 
 
-def find_file(
-    folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str = ".csv", survey: Survey | None = None
-) -> Path:
-    """The file ``stem`` in ``folder``, else one of ``others``; msprof puts a time after the name, the newest counts.
+def find_file(folder: Path, stem: str, others: tuple[str, ...] = (), survey: Survey | None = None) -> Path:
+    """The CSV ``stem`` in ``folder``, else one of ``others``; msprof puts a time after the name, the newest counts.
 
     Raises ``OSError`` if the folder cannot be read.
     """
-    plain = folder / f"{stem}{suffix}"
+    plain = folder / f"{stem}.csv"
     if plain.exists():
         return plain
     survey = survey or Survey()
     for name in (stem, *others):
-        if name in others and (folder / f"{name}{suffix}").exists():
-            return folder / f"{name}{suffix}"
-        if newest := max(survey.glob(folder, f"{name}_[0-9]*{suffix}"), default=None):
+        if name in others and (folder / f"{name}.csv").exists():
+            return folder / f"{name}.csv"
+        if newest := max(survey.glob(folder, f"{name}_[0-9]*.csv"), default=None):
             return newest
     if "op_summary" in others:  # renamed, its columns identify it
-        return next((file for file in survey.glob(folder, f"*{suffix}") if is_op_summary(file, survey)), plain)
+        return next((file for file in survey.glob(folder, "*.csv") if is_op_summary(file, survey)), plain)
     return plain
 
 

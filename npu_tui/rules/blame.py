@@ -9,7 +9,7 @@ from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_bloc
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, enqueue_slices, operation_of
-from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS, SOME, Threshold
+from npu_tui.analysis.limits import EVEN, HALF, NAMED, SHORT_NS, SOME, Threshold
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.rules.facts import Facts, once_per_device
@@ -173,7 +173,7 @@ def launching_calls(facts: Facts) -> I64:
     return calls if len(calls) else facts.outermost(facts.named(("python", "other"), lambda name: name[:5] == "aclnn"))
 
 
-def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[BlamedCall]:
+def blamed_calls(facts: Facts, span: Span) -> list[BlamedCall]:
     """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
     calls = runtime_calls(facts)
     if not len(calls) or not len(span[0]):
@@ -185,7 +185,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[BlamedCall]:
     sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))
     rows = [
         BlamedCall(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
-        for k in np.argsort(-sums, kind="stable")[:most].tolist()
+        for k in np.argsort(-sums, kind="stable")[:NAMED].tolist()
     ]
     return [row for row in rows if row.time >= EVEN * length_of(span)]
 
