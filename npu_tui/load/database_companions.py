@@ -41,6 +41,7 @@ from npu_tui.load.format import Source
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
+from npu_tui.trace.text import MIB
 
 if TYPE_CHECKING:
     import polars as pl
@@ -168,7 +169,7 @@ def _measured(tables: DatabaseTables, texts: Texts, wanted: I64) -> dict[str, pl
     return columns
 
 
-_MB, _KB = 1 << 20, 1 << 10
+_KB = 1 << 10
 _TOTALS = {"allocated": "totalAllocated", "reserved": "totalReserved", "active": "totalActive"}
 
 
@@ -185,7 +186,7 @@ def memory_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     allocators = {
         "component": texts_of(texts, rows["component"]),
         "time": pl.Series(rows["timestamp"]),
-        **{name: _in_unit(rows[column], _MB) for name, column in _TOTALS.items()},
+        **{name: _in_mib(rows[column]) for name, column in _TOTALS.items()},
         "stream": known_numbers(rows["streamPtr"]),
         "device": _devices(rows["deviceId"]),
     }
@@ -206,9 +207,9 @@ def _of_app(tables: DatabaseTables, texts: Texts) -> dict[str, pl.Series]:
     return {
         "component": pl.Series(["APP"]).new_from_index(0, len(rows)),
         "time": pl.Series(rows["timestampNs"]),
-        "allocated": _in_unit(nothing, _MB),
-        "reserved": pl.Series(total / _MB),
-        "active": _in_unit(nothing, _MB),
+        "allocated": _in_mib(nothing),
+        "reserved": pl.Series(total / MIB),
+        "active": _in_mib(nothing),
         "stream": known_numbers(nothing),
         "device": _devices(rows["deviceId"]),
     }
@@ -236,7 +237,7 @@ def allocation_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
         "name": texts_of(texts, rows["name"]),
         "size": pl.Series(rows["size"] / _KB),  # a release alone has a negative size
         **{name: known_numbers(rows[column]) for name, column in times.items()},
-        **{name: _in_unit(rows[column], _MB) for name, column in totals.items()},
+        **{name: _in_mib(rows[column]) for name, column in totals.items()},
         "stream": known_numbers(rows["streamPtr"]),
         "device": _devices(rows["deviceId"]),
     }
@@ -255,13 +256,13 @@ def module_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     return {
         "component": labels(text_at([modules.get(module, str(module)) for module in distinct.tolist()], place)),
         "time": pl.Series(rows["timestampNs"]),
-        "reserved": _in_unit(rows["totalReserved"], _MB),
+        "reserved": _in_mib(rows["totalReserved"]),
         "device": labels(_devices(rows["deviceId"])),
     }
 
 
-def _in_unit(values: I64, unit: int) -> pl.Series:
-    return masked(values / unit, values == ABSENT)
+def _in_mib(values: I64) -> pl.Series:
+    return masked(values / MIB, values == ABSENT)
 
 
 def _devices(numbers: I64) -> pl.Series:
