@@ -18,10 +18,10 @@ from npu_tui.rules import FAMILIES
 from npu_tui.rules.compute import computing_is
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
-from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, FiredRule, climb, is_work
+from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, climb, is_work
 from npu_tui.rules.left_out import UNENDED, left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
-from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
+from npu_tui.rules.rule import Draft, FiredRule, Rule, Skipped, advise, sentences
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.waits import blocked_for_nothing
 from npu_tui.trace.arrays import in_groups

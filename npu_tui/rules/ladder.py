@@ -22,11 +22,12 @@ from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.config import still_to_do
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.functions import line_within
-from npu_tui.rules.inputs import NOTHING, Span, common, inside, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, common, inside, length_of, together, without
+from npu_tui.rules.joined import joined
 from npu_tui.rules.judged_path import launching_gains, lines_under
 from npu_tui.rules.left_out import UNENDED
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
-from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences, severity_of
+from npu_tui.rules.rule import Draft, FiredRule, Reach, advise, sentences, severity_of
 from npu_tui.strings import words
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, Said, message
@@ -36,24 +37,7 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_NEARNESS = {"cause": 2, "place": 1, "broad": 0, "symptom": -1}
-
-
-class FiredRule(Struct, frozen=True, eq=False):
-    """A rule that fires, with its draft; compared by identity."""
-
-    rule: Rule
-    draft: Draft
-
-    @property
-    def reach(self) -> Reach:
-        """How near the finding comes to what must be changed."""
-        return self.draft.reach or self.rule.reach
-
-    @property
-    def span(self) -> Span:
-        """The time of the device that the finding removes."""
-        return self.draft.removes if self.draft.removes is not None else NOTHING
+_NEARNESS: dict[Reach, int] = {"cause": 2, "place": 1, "broad": 0, "symptom": -1}
 
 
 class Rung(Struct, frozen=True):
@@ -151,7 +135,12 @@ def climb(candidates: list[FiredRule], facts: Facts, threads: int = 1) -> list[F
     scale = scale_of(facts, threads)
     launching = None if facts.replay is None else max(launching_gains(facts), default=0)
     least = max(round(UNSEEN * facts.step_ns), 1) * facts.count
-    rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least, launching)
+    counting = [candidate for candidate in candidates if _counts(candidate, facts)]
+    if isinstance(scale, ReplayScale):
+        whole = dict(zip(counting, joined(counting, facts, scale.removed), strict=True))
+        candidates = [whole.get(candidate, candidate) for candidate in candidates]
+        counting = list(whole.values())
+    rungs = _ladder(counting, scale, least, launching)
     climbing = {rung.candidate for rung in rungs}
     others = [candidate for candidate in candidates if candidate not in climbing]
     weighed = [candidate for candidate in others if candidate.draft.weight and _is_work(candidate, facts)]

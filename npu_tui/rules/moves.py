@@ -55,6 +55,12 @@ def moved(facts: Facts) -> Draft | None:
     return replace(draft, detail=sentences(draft.detail, by), reach="place")
 
 
+def moves_data(facts: Facts, items: I64) -> I64:
+    """Those of ``items`` of the device that compute nothing; ascending."""
+    table = facts.kernel_table
+    return np.intersect1d(items, table.item[table.type.where(lambda kind: _MOVING.match(kind) is not None)])
+
+
 def _launched_by(facts: Facts, items: I64) -> Said:
     """Which operations of the framework asked for the kernels ``items`` (n,)."""
     trace, hosts = facts.trace, facts.inputs.hosts()

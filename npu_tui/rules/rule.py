@@ -16,7 +16,7 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.limits import Threshold, Thresholds
 from npu_tui.analysis.replay import Change
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import Input, Span, length_of
+from npu_tui.rules.inputs import NOTHING, Input, Span, length_of
 from npu_tui.rules.model import Confidence, Evidence, Finding, Kind, Severity
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
@@ -106,6 +106,23 @@ class Rule(Kind, frozen=True, kw_only=True):
     def documents(self) -> tuple[str, ...]:
         """The titles of ``sources``: which items of them count is for those who change the rule."""
         return tuple(dict.fromkeys(_ITEMS.sub("", source) for source in self.sources))
+
+
+class FiredRule(Struct, frozen=True, eq=False):
+    """A rule that fires, with its draft; compared by identity."""
+
+    rule: Rule
+    draft: Draft
+
+    @property
+    def reach(self) -> Reach:
+        """How near the finding comes to what must be changed."""
+        return self.draft.reach or self.rule.reach
+
+    @property
+    def span(self) -> Span:
+        """The time of the device that the finding removes."""
+        return self.draft.removes if self.draft.removes is not None else NOTHING
 
 
 _ITEMS = re.compile(r" \d+-\d+(?:(?:, | to )\d+-\d+)*$")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.rules.inputs import length_of, together
-from npu_tui.rules.ladder import FiredRule, Rung, Scale, _ladder
-from npu_tui.rules.rule import Draft, Reach, Rule
+from npu_tui.rules.ladder import Rung, Scale, _ladder
+from npu_tui.rules.rule import Draft, FiredRule, Reach, Rule
 
 
 def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> FiredRule:
