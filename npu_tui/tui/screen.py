@@ -516,11 +516,9 @@ class MainScreen(PanelScreen[Timeline]):
             self.show_head()
             self.contents.fill()
         if panel.is_shown and panel.growth == "normal":
-            usual = explorer.list.height + panel.size.height - panel.usual
-            # Folded to the rows that the panel has left them, lanes would never ask for those back.
-            may_open = panel.unneeded or explorer.list.height < usual
-            wanted = explorer.list.wanted_in(usual + panel.unneeded) if may_open else explorer.list.wanted
-            panel.take_blank(usual - max(wanted, 1))  # the lanes keep a row even where none is shown: it is not blank
+            room = self.drawing.size.height + panel.size.height - panel.usual
+            wanted = explorer.list.wanted_in(self.drawing.lanes_in(room + panel.unneeded))
+            panel.take_blank(room - self.drawing.height_for(max(wanted, 1)))  # lanes keep a row where none is shown
 
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest; hits and flags go with traces that were shifted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from itertools import count
 
 from textual import events
 from textual.geometry import Region, Size
@@ -128,12 +129,20 @@ class Timeline(Drawing):
         self._fit()
         self.refresh()
 
+    def lanes_in(self, height: int) -> int:
+        """How many of ``height`` rows are for lanes: the others are above them."""
+        return max(height - lanes_top(height, self.explorer.scene), 1)
+
+    def height_for(self, lanes: int) -> int:
+        """The fewest rows of which as many as ``lanes`` are for lanes."""
+        return next(rows for rows in count(lanes) if rows - lanes_top(rows, self.explorer.scene) >= lanes)
+
     def _fit(self) -> None:
         self._fitted = self.size
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
         columns = max(width - gutter_width(width, self.explorer.scene.has_holders), 1)
-        self.explorer.resize(columns, max(height - lanes_top(height, self.explorer.scene), 1), heads)
+        self.explorer.resize(columns, self.lanes_in(height), heads)
         self._stale = True
         self.post_message(self.Fitted())
 

@@ -76,8 +76,11 @@ class RowList:
         return len(self.rows) + areas * (MOST_BANDS - self.folds.bands)
 
     def wanted_in(self, height: int) -> int:
-        """``wanted`` if ``height`` rows fit on screen, where more lanes may be open; chosen and paired rows stay."""
-        if not self._own_folds or self.idle_away or (self.only, self._twins) != (None, None):
+        """``wanted`` if ``height`` rows fit on screen, where more lanes may be open; chosen and paired rows stay.
+
+        Folded to the fewer rows that there are now, lanes would never ask for others back.
+        """
+        if height <= self._height or not self._own_folds or self.idle_away or (self.only, self._twins) != (None, None):
             return self.wanted
         folds = self._folds_in(height)
         rows = [row for row in outline(self._scene, folds, self._uncut_rows, self.heads) if self._is_drawn(row)]

@@ -154,6 +154,13 @@ async def test_lanes_of_a_film_take_the_rows_that_the_panel_had_beside_the_recor
         await driver.settle()
         assert driver.explorer.list.height > alone
         assert driver.text().count("Queue depth") == 2
+        assert driver.explorer.list.height - len(driver.explorer.rows) <= 1
+    async with opened(make_session([profile_at(DEMO)]), (200, 50)) as driver:
+        await driver.settle()
+        await driver.press("!")
+        await filmed(driver)
+        await driver.settle()
+        assert 0 <= driver.explorer.list.height - len(driver.explorer.rows) <= 1, "nor stay blank once they are given"
 
 
 async def test_a_film_asked_for_too_early_comes_with_the_findings() -> None:
