@@ -377,6 +377,13 @@ def _nearer(
                 and length_of(common(candidate.span, best.span)) >= MAINLY * length_of(candidate.span) > 0
             )
             or (
+                # What is known to slow all launches, such as a queue that is off, is a part of how late they are.
+                best.reach == "broad"
+                and late
+                and rest[candidate] >= HALF * gain_of_best
+                and covered[candidate] >= HALF * rest[candidate]
+            )
+            or (
                 late
                 # Without a wait the host runs ahead of anything; a draft may say that its waits are the cause even so.
                 and not ((candidate.draft.change or NO_CHANGE).waits and candidate.draft.reach is None)

@@ -37,6 +37,7 @@ from npu_tui.rules.rule import (
     Draft,
     Rule,
     about,
+    cost_of,
     most_common,
     priced,
 )
@@ -138,6 +139,10 @@ def small(facts: Facts) -> Draft | None:
     types, code = facts.kernel_types
     counts = np.bincount(code[short], minlength=len(types)).tolist()
     line, change = _looped(facts, kernels[short])
+    each, verdict = length_of(removes), "finding.small.verdict"
+    if line is not None:
+        change |= facts.without_work(removes)
+        each, verdict = cost_of(facts, change, removes), "finding.small.verdict_graph"
     words: dict[str, Any] = {"share": share, "least": limits[SMALL_KERNEL_US] * 1000}
     words["at"] = "" if line is None else message("finding.vertical.at", line=_short_at(facts, line, kernels[short]))
     return Draft(
@@ -149,8 +154,8 @@ def small(facts: Facts) -> Draft | None:
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         removes=removes,
-        verdict=message("finding.small.verdict", **words, chip=facts.chip, each=facts.per_unit(length_of(removes))),
-        change=None if line is None else change | facts.without_work(removes),
+        verdict=message(verdict, **words, chip=facts.chip, each=facts.per_unit(each)),
+        change=None if line is None else change,
         code_lines=() if line is None else (line,),
         reach=None if line is None else "place",
     )  # fmt: skip

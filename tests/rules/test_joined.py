@@ -96,3 +96,22 @@ def test_two_works_of_one_frame_of_the_framework_are_one_cause(tmp_path: Path) -
     assert "convert_frame.py:662 in _compile()" in words(first.title)
     assert first.gain_ns == pytest.approx(5_000_000, rel=0.05)
     assert all(row.part_of == "HOST.WORK" for row in others if row.id == "HOST.WORK")
+
+
+def test_short_kernels_of_one_line_are_told_with_their_gain_alone(tmp_path: Path) -> None:
+    """The first sentence and the finding have one figure, and the sentence has the remedy."""
+    job, free = Job(), 0.0
+    for number in range(4):
+        begun = job.at
+        for _ in range(100):
+            free = job.run("aten::add", "aclnnAdd_Add_Add", free, 3, "/app/train.py(5): forward;")
+        job.at += 5
+        job.trace.step(number, begun - 1, job.at - begun)
+    found = profile_at(job.trace.write(tmp_path)).findings
+    first = found.findings[0]
+    assert first.id == "OP.SMALL"
+    assert first.gain_ns is not None
+    said = words(found.verdict[0])
+    assert "launched one by one" in said
+    saved = f"{first.gain_ns / 1e3:.1f} µs" if first.gain_ns < 1e6 else f"{first.gain_ns / 1e6:.3f} ms"
+    assert f"as one graph, they save {saved}" in said

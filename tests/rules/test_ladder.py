@@ -81,3 +81,12 @@ def test_gains_add_up_to_what_is_removed(rows: list) -> None:
     for rung in rungs:
         if rung.part_of is not None:
             assert 0 < (rung.gain or 0) <= sum(gains[name] for name in rung.part_of)
+
+
+def test_what_slows_all_launches_goes_before_how_late_they_are() -> None:
+    """A queue that is off gains less than launching takes, and more than half of what late launches cost."""
+    late, queue = candidate("late", (0, 100), reach="broad"), candidate("queue", (65, 125), reach="cause")
+    rungs = _ladder([late, queue], Scale(), 1, 70)
+    assert [(rung.candidate.rule.id, rung.gain) for rung in rungs] == [("queue", 60), ("late", 65)]
+    small = candidate("small", (90, 135), reach="cause")
+    assert _ladder([late, small], Scale(), 1, 70)[0].candidate is late
