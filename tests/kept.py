@@ -50,7 +50,7 @@ def _held(module: ModuleType) -> dict[tuple[str, str], int]:
     found = {("", name): id(value) for name, value in vars(module).items() if not name.startswith("__")}
     for name, value in vars(module).items():
         if isinstance(value, type) and value.__module__ == module.__name__:
-            found |= {(name, own): id(each) for own, each in vars(value).items() if own != "__annotations__"}
+            found |= {(name, own): id(each) for own, each in vars(value).items() if not own.startswith("__")}
     return found
 
 

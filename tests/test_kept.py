@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 from pathlib import Path
 
 import kept
@@ -38,6 +39,7 @@ def test_what_was_made_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(str(kept.SOURCES))
     simulator = importlib.import_module("simulator_of_kept")
     assert make(3) == make(3)
+    pickle.dumps(simulator.Job())  # which leaves a name of its own in the class
     for changed in (simulator, simulator.Job):
         with monkeypatch.context() as patch:
             patch.setattr(changed, "seed", 4)
