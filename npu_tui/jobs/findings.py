@@ -9,7 +9,7 @@ from statistics import median, median_low
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
+from npu_tui.analysis.limits import HALF, LITTLE, MAINLY, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.jobs.expert_loads import expert_findings, explained_by_experts, padding_findings, swap_findings
 from npu_tui.jobs.finding import LEAST_SHARE, noted, priced
 from npu_tui.jobs.job import Job
@@ -226,9 +226,12 @@ def _cause_on(job: Job, rank: int, gain: int) -> RankFinding | None:
 
 
 def _cause_on_all(job: Job, ranks: Sequence[int], gain: int) -> RankFinding | None:
-    """What is most of the ``gain``, ns, on each of ``ranks``."""
+    """What is most of the ``gain``, ns, on each of ``ranks``; of several it is enough that most of them name it."""
     causes = [_cause_on(job, rank, gain) for rank in ranks]
-    return causes[0] if len({cause and cause.about for cause in causes}) == 1 else None
+    named = Counter(cause.about for cause in causes if cause is not None)
+    about, count = max(named.items(), key=lambda row: row[1], default=(None, 0))
+    alike = count > MAINLY * len(ranks) or count == len(ranks)
+    return next(cause for cause in causes if cause is not None and cause.about == about) if count and alike else None
 
 
 def _first_places(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:

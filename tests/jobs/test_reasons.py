@@ -171,3 +171,16 @@ def test_uneven_work_beside_a_slow_card_clears_no_device():
         found = first(job_of({1: 9 * MS, 2: 1 * MS}, paces={1: more, 2: longer(times)}, steps=steps))
         assert "FlashAttentionScore 9.000 ms a step more" in words(found.detail)
         assert ("no device is slow" in words(found.detail)) == cleared
+
+
+@pytest.mark.parametrize(("naming", "named"), [((8, 9, 10), True), ((8, 9), False)])
+def test_what_most_ranks_of_a_slow_host_name_is_its_reason(naming, named):
+    """The batches of one rank come in another way, so that its profile names the start of the step."""
+    slow, line = (8, 9, 10, 11), ("train.py", 31)
+    words_of = {"time": 6 * MS, "name": "fetch", "where": "fetch at train.py:31", "chip": "NPU", "unit": "step"}
+    loads = RankFinding("HOST.WORK", 6 * MS, message("finding.work.title", **words_of), "dispatch", line, STEPS, True)
+    starts = replace(loads, id="STEP.START", line=("train.py", 7), title=message("finding.start.title"))
+    found = {rank: (loads if rank in naming else starts,) for rank in slow}
+    lead = first(job_of(dict.fromkeys(slow, 6 * MS), 12, findings=found, recorded=dict.fromkeys(range(12), 1)))
+    assert (lead.id, lead.ranks) == ("RANK.HOST", slow)
+    assert ("train.py:31" in words(lead.title)) == named
