@@ -48,9 +48,9 @@ _BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
 _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
 ELEMENTWISE = (
-    "Abs", "Add", "Adds", "Addcdiv", "Addcmul", "Cast", "ClipByValue", "ClipByValueV2", "Cos", "Div", "Divs", "Exp",
-    "Lerp", "Log", "Maximum", "Minimum", "Mul",
-    "Muls", "Neg", "Pow", "RealDiv", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Sub", "Subs", "Tanh",
+    "Abs", "Add", "Adds", "Addcdiv", "Addcmul", "Cast", "Ceil", "ClipByValue", "ClipByValueV2", "Cos", "Div", "Divs",
+    "Erf", "Exp", "Expm1", "Floor", "Lerp", "Log", "Log1p", "Maximum", "Minimum", "Mul", "Muls", "Neg", "Pow", "Pows",
+    "RealDiv", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sign", "Sin", "Sqrt", "Square", "Sub", "Subs", "Tanh",
 )  # fmt: skip
 """Types of kernels that compute each element from the same one of their inputs."""
 _ALONG = (

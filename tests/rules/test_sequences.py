@@ -97,6 +97,8 @@ def test_the_longer_run_counts() -> None:
         ("StridedSlice StridedSlice Sigmoid Mul Mul", "npu_swiglu"),
         ("MatMulV3 Swish Mul MatMulV3", "one projection"),
         ("OneHot ReduceSum", "scatter_"),
+        ("Pows Muls Add Muls Tanh Adds", "one kernel"),
+        ("Erf Sign Floor Muls Adds Mul", "one kernel"),
     ],
 )
 def test_kernels(words: str, api: str) -> None:
