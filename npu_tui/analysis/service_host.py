@@ -15,7 +15,7 @@ from npu_tui.analysis.service_steps import Cycle, Steps, processes_of
 from npu_tui.analysis.service_timeline import ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
-from npu_tui.trace.service import UNKNOWN
+from npu_tui.trace.service import DISPATCHERS, EAGER, NONE, UNKNOWN
 
 
 def parts_of(steps: Steps) -> dict[Cycle, tuple[I64, I64]]:
@@ -104,6 +104,29 @@ def of_range(found: ServiceTimeline, names: int | list[int], *parts: Cycle) -> I
         here = steps.of(number)
         time[here] = within(found, begin, end, *parts)[here]
     return time
+
+
+GRAPH_PASS, EAGER_PASS = 0, 1
+"""How a pass runs: as a graph that was captured, or launched by the host kernel by kernel."""
+
+
+def modes_of(found: ServiceTimeline) -> I64:
+    """How each pass runs by the range that chooses its graph, ``UNKNOWN`` where there is none; (steps,)."""
+    spans, texts, steps = found.service.spans, found.service.texts, found.steps
+    names = [code for code, text in enumerate(texts) if text.lower() in DISPATCHERS]
+    chosen = np.flatnonzero(np.isin(spans.name, names) & (spans.mode >= 0))
+    codes = {text: code for code, text in enumerate(texts)}
+    eager = spans.mode[chosen] == codes.get(EAGER, NONE)
+    process, modes = processes_of(found.service, chosen), np.full(len(steps), UNKNOWN)
+    for number, engine in enumerate(found.engines):
+        part = steps.of(number)
+        mine = np.isin(process, [codes[one] for one in engine.processes]) | (len(found.engines) == 1)
+        begin, end = spans.start[chosen[mine]], spans.end[chosen[mine]]
+        if part.stop > part.start:
+            at = np.maximum(np.searchsorted(steps.start[part], begin, "right") - 1, 0)
+            inside = (begin >= steps.start[part][at]) & (end <= steps.end[part][at])
+            modes[part.start + at[inside]] = np.where(eager[mine][inside], EAGER_PASS, GRAPH_PASS)
+    return modes
 
 
 def freed(found: ServiceTimeline, time: I64) -> ServiceTimeline:

@@ -49,7 +49,8 @@ class EngineModel(Struct, frozen=True):
     request where the next one does not fit. ``lost`` are moments from which so many more blocks have no owner. A
     request computes no more than ``part`` tokens in a step. A batch ``beyond`` a size takes so many times as long, and
     one with prompts so many times; those that only decode are ``filled`` up: so many ns more, less so many for each
-    request, from more than so many on. No pass takes less than ``least`` ns. What lies around a pass takes so many ns a
+    request, from more than so many on. No pass that only decodes takes less than ``least`` ns, and none with a prompt
+    less than the second of these. What lies around a pass takes so many ns a
     request and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for each token of a
     prompt, what comes ``after`` it for each token given before. Without any request under way it waits with
     ``patience`` for more; it admits none before the first one has waited for ``timer`` ns, or as many as ``fill`` wait.
@@ -83,7 +84,7 @@ class EngineModel(Struct, frozen=True):
     part: int = MANY
     beyond: tuple[int, float, float] = (MANY, 1.0, 1.0)
     filled: tuple[float, float, int] = (0.0, 0.0, 0)
-    least: float = 0.0
+    least: tuple[float, float] = (0.0, 0.0)
     patience: float = 0.0
     timer: float = 0.0
     fill: int = MANY
@@ -174,7 +175,7 @@ def model_of(
         elif filled is not None and not engine.prefills:
             cost, changes["filled"] = filled.cost, (filled.more, filled.each, filled.above)
         elif floor is not None and not engine.prefills:
-            cost, changes["least"] = floor.cost, floor.least
+            cost, changes["least"] = floor.cost, (floor.least, floor.least)
         if sampling is not None and not engine.prefills:
             changes["after"] = sampling.each, sampling.fixed, sampling.token
         engines[number] = replace(_engine(found, number, work, cost), **changes)

@@ -319,7 +319,7 @@ def _steps(
         )
         if not prompts and here > engine.filled[2]:
             forward += max(engine.filled[0] - engine.filled[1] * here, 0.0)
-        forward = max(forward, engine.least)
+        forward = max(forward, engine.least[prompts > 0])
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)

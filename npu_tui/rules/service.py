@@ -14,12 +14,10 @@ from npu_tui.analysis.limits import (
     FAR_LONGER,
     HALF,
     LITTLE,
-    MORE_THAN_ONE,
-    NEARLY_ALL,
     NOTABLE,
     AnyThreshold,
 )
-from npu_tui.analysis.service_blocks import MANY, contexts
+from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_stalls import pieces_of
@@ -30,7 +28,6 @@ from npu_tui.rules.service_answers import output, stop
 from npu_tui.rules.service_drafts import ACCEPTED, drafts
 from npu_tui.rules.service_engines import RANK_LOAD, rank, routed, slow_host, stale, stall, workers
 from npu_tui.rules.service_facts import (
-    COMPUTING,
     HIT_FALL,
     SHARE,
     SLOWER,
@@ -55,6 +52,7 @@ from npu_tui.rules.service_parts import (
     scheduler,
     transfer,
 )
+from npu_tui.rules.service_passes import model
 from npu_tui.rules.service_repeats import repeats
 from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue
 from npu_tui.rules.service_waits import wait
@@ -302,144 +300,6 @@ _TELLING, _FLOOR = 50, 0.7  # so many prompts that are this share of the median 
 _NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is nil; where prefill is less of TTFT hits would change little
 
 
-def _model(facts: ServiceFacts) -> Cause | None:
-    """From some moment on, the same work takes longer."""
-    slower, found = facts.slower, facts.found
-    if slower is None:
-        return _sizes(facts)
-    warms = slower.factor < 1
-    factor = 1 / slower.factor if warms else slower.factor
-    kind = "model_warm" if warms else "model_drift" if slower.is_slow else "model"
-    share = 1 - 1 / (factor if not slower.is_slow else (1 + factor) / 2)  # a drift: half of it on average
-    slow = (found.steps.start >= slower.since) != warms
-    of_slow = slow[np.maximum(facts.latencies.token if warms else facts.latencies.last, 0)]
-    cost = np.where(of_slow, facts.cost(*COMPUTING) * share, 0).astype(np.int64)
-    words = {
-        "ratio": factor - 1, "share": share, "since": slower.since - int(found.steps.opened.min()),
-        "steps": int(slow.sum()), "all": len(found.steps),
-    }  # fmt: skip
-    return draft_of(
-        share, kind, f"{kind}_detail", words, cost, np.where(slow, found.steps.forward, 0),
-        partial(_as_fast, slower.factor if warms else 1.0), "service_warm" if warms else "SERVICE.MODEL",
-    )  # fmt: skip
-
-
-def _sizes(facts: ServiceFacts) -> Cause | None:
-    """Steps of larger batches take longer at once, as where no graph of their size is captured."""
-    jump, steps = facts.jump, facts.found.steps
-    if jump is None:
-        return _filled(facts)
-    slow, share = steps.size > jump.size, 1 - 1 / jump.factor
-    passed = np.append(0, np.cumsum(slow))
-    lat = facts.latencies
-    last, first = np.maximum(lat.last, 0), np.maximum(lat.token, 0)
-    of_slow = (passed[last + 1] - passed[first]) / np.maximum(last + 1 - first, 1)
-    words = {"ratio": jump.factor - 1, "size": jump.size, "steps": int(slow.sum()), "all": len(steps)}
-    return draft_of(
-        share * float(slow.mean()), "model_sizes", "model_sizes_detail", words,
-        (facts.cost(*COMPUTING) * share * of_slow).astype(np.int64), np.where(slow, steps.forward, 0),
-        lambda model: with_engines(model, beyond=(MANY, 1.0, 1.0)), "service_sizes",
-    )  # fmt: skip
-
-
-def _filled(facts: ServiceFacts) -> Cause | None:
-    """Steps that only decode take as long for one request as for many: filled up to a large size, or without graphs."""
-    filled, steps = facts.filled, facts.found.steps
-    if (several := _several_steps(facts)) is not None:
-        return several
-    if filled is None:
-        return _floored(facts)
-    alone = (steps.work == Work.decode) & (steps.size > filled.above)
-    over = np.where(alone, np.maximum(filled.more - filled.each * steps.size, 0), 0).astype(np.int64)
-    share = float(over.sum() / max(steps.forward[alone].sum(), 1))
-    words = {
-        "share": share, "time": int(np.median(steps.forward[alone])), "few": int(steps.size[alone].min()),
-        "many": int(steps.size[alone].max()), "size": filled.size, "over": float(over[alone].mean()),
-    }  # fmt: skip
-    draft = draft_of(
-        share, "model_filled", "model_filled_detail", words, (facts.cost(TPOT.forward) * share).astype(np.int64), over,
-        lambda model: with_engines(model, filled=(0.0, 0.0, 0)), "service_filled",
-    )  # fmt: skip
-    told = message(f"finding.service.model_filled_{'told' if filled.sure else 'assumed'}", **words)
-    return replace(draft, detail=sentences(draft.detail, told))
-
-
-def _several_steps(facts: ServiceFacts) -> Cause | None:
-    """Each schedule covers several decode steps: tokens come so many at a time, though nothing drafts any."""
-    found, steps = facts.found, facts.found.steps
-    decodes = found.pair_tokens[~found.pair_prompt & found.serves[steps.engine[found.pair_step]]]
-    if len(decodes) < _FEWEST_DECODES or len(found.service.spec_decodes) or steps.cycle[:, Cycle.draft].any():
-        return None
-    each = int(np.median(decodes))
-    given = facts.latencies.tokens[facts.tpot.rids].sum() / max(int(facts.latencies.turns[facts.tpot.rids].sum()), 1)
-    if each < MORE_THAN_ONE or (decodes == each).mean() < NEARLY_ALL or given < HALF * each:
-        return None
-    alone = steps.work == Work.decode
-    time = float(np.median(steps.forward[alone])) if alone.any() else float(np.median(steps.forward))
-    words = {"each": each, "time": time, "share": 1 - 1 / each}
-    return draft_of(
-        1 - 1 / each, "several_steps", "several_steps_detail", words, facts.cost(TTFT.queue_step, TPOT.forward),
-        np.where(alone, steps.forward, 0), None, "service_several_steps",
-    )  # fmt: skip
-
-
-_FEWEST_DECODES = 100  # tokens of a request in a step that show how many it is given at a time
-
-
-def _floored(facts: ServiceFacts) -> Cause | None:
-    """No pass takes less than some time, though what it computes costs far less: launching, or reading weights."""
-    floor, steps = facts.floor, facts.found.steps
-    if floor is None:
-        return _padded(facts)
-    if not facts.gains(_unfloored):
-        return None
-    alone = steps.work == Work.decode
-    words = {
-        "least": int(floor.least), "cost": int(floor.least * (1 - floor.over)), "share": floor.over,
-        "few": int(steps.size[alone].min()), "many": int(steps.size[alone].max()),
-    }  # fmt: skip
-    draft = draft_of(
-        floor.over, "model_floor", "model_floor_detail", words,
-        (facts.cost(TPOT.forward) * floor.over).astype(np.int64),
-        np.where(alone, (steps.forward * floor.over).astype(np.int64), 0), _unfloored, "service_eager",
-    )  # fmt: skip
-    then = facts.after(_unfloored)
-    assert then is not None
-    hint = message("finding.service.model_floor_if", changes=facts.changes(then))
-    return replace(draft, hint=hint, likely=True)
-
-
-def _padded(facts: ServiceFacts) -> Cause | None:
-    """One long context makes a pass as long as if all its requests had it."""
-    padded, steps = facts.padded, facts.found.steps
-    if padded is None or not facts.gains(_unpadded):
-        return None
-    context = contexts(facts.found)[~facts.found.pair_prompt]
-    words = {
-        "share": padded.over, "usual": round(float(np.median(context))) if len(context) else None,
-        "longest": round(float(context.max(initial=0))), "many": int(steps.size.max()),
-    }  # fmt: skip
-    return draft_of(
-        padded.over, "model_padded", "model_padded_detail", words,
-        (facts.cost(TPOT.forward) * padded.over).astype(np.int64),
-        np.where(steps.work == Work.decode, steps.forward, 0), _unpadded, "service_padded",
-    )  # fmt: skip
-
-
-def _unpadded(model: ServiceModel) -> ServiceModel:
-    return with_engines(model, padded=False)
-
-
-def _unfloored(model: ServiceModel) -> ServiceModel:
-    return with_engines(model, least=0.0)
-
-
-def _as_fast(factor: float, model: ServiceModel) -> ServiceModel:
-    """``model`` with forward passes that take ``factor`` of their cost all the time, where it changes now."""
-    engines = (replace(one, late=(0, 0, factor) if one.late[2] != 1 else one.late) for one in model.engines)
-    return replace(model, engines=tuple(engines))
-
-
 def _inputs(facts: ServiceFacts) -> Cause | None:
     """The inputs of steps take long; whether they do by the tokens of prompts, or piece by piece."""
     found, steps = _every_input(facts), facts.found.steps
@@ -539,8 +399,8 @@ SERVICE_RULES = (
         advice=("SERVICE.TRANSFER", "service_setup", "service_serial", "service_handover"),
     ),
     _rule(
-        "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
-        advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled", "service_eager",
+        "SERVICE.MODEL", "model_performance_slo_degradation", model, SLOWER,
+        advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled", "service_eager", "service_captured",
                 "service_padded", "service_several_steps"),
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import HALF, LITTLE, Threshold, Thresholds
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import (
+    FEWEST,
     Filled,
     Floor,
     Jump,
@@ -28,9 +29,10 @@ from npu_tui.analysis.service_cost import (
     slower_since,
 )
 from npu_tui.analysis.service_growth import Grown, Padded, grown_of, over_all, padded_in
-from npu_tui.analysis.service_host import Stops, freed, stops_of, taken_out
+from npu_tui.analysis.service_host import EAGER_PASS, Stops, freed, modes_of, stops_of, taken_out
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
+from npu_tui.analysis.service_steps import Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
@@ -146,6 +148,18 @@ class ServiceFacts:
         part = shares[0] >= LITTLE and max(shares) >= HALF * share
         return shares[0] >= share or (part and self.gains(remedy, least))
 
+    @once
+    def modes(self) -> I64:
+        """How each pass runs, ``GRAPH_PASS`` or ``EAGER_PASS``; ``UNKNOWN`` where no range says so."""
+        return modes_of(self.found)
+
+    @once
+    def uncaptured(self) -> int:
+        """How many passes that only decode run no graph, where nearly all of those that are known do not; else 0."""
+        modes = self.modes[(self.found.steps.work == Work.decode) & (self.modes != UNKNOWN)]
+        eager = int((modes == EAGER_PASS).sum())
+        return eager if eager >= max(FEWEST, (1 - LITTLE) * len(modes)) else 0
+
     @property
     def slower(self) -> Slower | None:
         """Since when the model is slower, or until when it was; None where it is not, or the batch size explains it."""
@@ -178,7 +192,7 @@ class ServiceFacts:
 
         Graphs for up to ``_FEW`` requests may exist: times rise above them to those of the large size.
         """
-        if self._rise is not None and self._rise.size > _FEW:
+        if self.uncaptured or (self._rise is not None and self._rise.size > _FEW):
             return None
         tried = (filled_in(self.found, self.telling, above) for above in range(_FEW + 1))
         found = next((one for one in tried if one is not None), None)

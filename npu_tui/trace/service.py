@@ -260,6 +260,9 @@ GRAMMARS = ("grammar",)
 """Words, in lower case, in what ranges are called in which the grammar of a structured output is compiled."""
 FETCHERS = "fetch", "download"
 """Words, in lower case, in what ranges are called in which the service gets what a request has the address of."""
+DISPATCHERS, EAGER = ("cudagraphdispatcher.dispatch",), "NONE"
+"""The name, in lower case, of the range that chooses the graph of a pass, and its mode where it takes none:
+https://docs.vllm.ai/en/latest/design/cuda_graphs/ (CUDAGraphMode)."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 
@@ -269,6 +272,7 @@ class EngineRanges(ServiceRows):
 
     ``name`` such as httpReq, Enqueue, Dequeue, tokenize, sample, detokenize; an event without a length ends where it
     starts. ``process`` and ``thread`` are as they are written there, ``rid`` that of the only request it is about.
+    ``mode`` is how a pass is dispatched, a code of ``Service.texts`` or ``NONE``, of ranges that say so.
     """
 
     name: I32
@@ -277,6 +281,7 @@ class EngineRanges(ServiceRows):
     process: I32
     thread: I32
     rid: I32
+    mode: I32
 
 
 TABLES: dict[str, type[ServiceRows]] = {

@@ -184,7 +184,7 @@ def test_a_request_that_only_a_range_names(tmp_path: Path) -> None:
         service.rids.append("late")
         service.texts.append("Enqueue")
         moment, code = np.array([service.batches.start[-1]]), np.array([len(service.texts) - 1], np.int32)
-        return EngineRanges(code, moment, moment, code, code, np.array([5], np.int32))
+        return EngineRanges(code, moment, moment, code, code, np.array([5], np.int32), code)
 
     service.read_spans = spans
     found = timeline(service).latencies
