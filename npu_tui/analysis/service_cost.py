@@ -173,10 +173,11 @@ class Jump(Struct, frozen=True):
     mixed: float = 1.0
 
 
-def jump_in(found: ServiceTimeline, mine: I64) -> Jump | None:
+def jump_in(found: ServiceTimeline, mine: I64, captured: int = 0) -> Jump | None:
     """The size of batches above which steps take longer at once, not by the work; None where too few steps show it.
 
-    It explains times better by half than a cost that all steps share.
+    It explains times better by half than a cost that all steps share, or is known: ``captured`` is the largest size
+    with a graph (0: unknown).
     """
     steps = found.steps
     mine = mine[(steps.work[mine] == Work.decode) & (found.stuck[mine] == 0)]
@@ -190,6 +191,9 @@ def jump_in(found: ServiceTimeline, mine: I64) -> Jump | None:
     sizes = np.unique(size)
     if len(mine) < 2 * FEWEST or len(sizes) < MORE_THAN_ONE:
         return None
+    if captured:
+        known = _jump_at(captured, size, work, time)
+        return replace(known, mixed=_of_mixed(found, known)) if known.size else None
     best = Jump(0, 1.0, HALF * away_from(work, time))
     some = np.unique(sizes[np.linspace(0, len(sizes) - 2, 4 * _CUTS).astype(np.int64)])
     for cut in some.tolist():

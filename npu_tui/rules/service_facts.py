@@ -160,6 +160,17 @@ class ServiceFacts:
         eager = int((modes == EAGER_PASS).sum())
         return eager if eager >= max(FEWEST, (1 - LITTLE) * len(modes)) else 0
 
+    @once
+    def captured(self) -> int:
+        """The most requests of a pass that only decodes with a graph, where all larger ones have none; else 0."""
+        steps = self.found.steps
+        alone = (steps.work == Work.decode) & (self.modes != UNKNOWN)
+        size, eager = steps.size[alone], self.modes[alone] == EAGER_PASS
+        if not eager.any() or eager.all():
+            return 0
+        largest = int(size[~eager].max())
+        return largest if (size[eager] > largest).mean() >= 1 - LITTLE else 0
+
     @property
     def slower(self) -> Slower | None:
         """Since when the model is slower, or until when it was; None where it is not, or the batch size explains it."""
@@ -178,7 +189,7 @@ class ServiceFacts:
 
     @once
     def _rise(self) -> Jump | None:
-        found = jump_in(self.found, self.telling)
+        found = jump_in(self.found, self.telling, self.captured)
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
     @property

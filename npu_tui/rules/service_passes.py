@@ -53,12 +53,11 @@ def _sizes(facts: ServiceFacts) -> Cause | None:
     alone = steps.work == Work.decode
     modes, above = facts.modes[alone], slow[alone]
     eager, graphs = int((modes[above] == EAGER_PASS).sum()), int((modes[~above] == GRAPH_PASS).sum())
-    is_known = eager >= NEARLY_ALL * above.sum() and graphs >= NEARLY_ALL * (~above).sum()
     words = {
         "ratio": jump.factor - 1, "size": jump.size, "steps": int(slow.sum()), "all": len(steps), "eager": eager,
         "graphs": graphs,
     }  # fmt: skip
-    kind = "model_uncaptured" if is_known else "model_sizes"
+    kind = "model_uncaptured" if jump.size == facts.captured else "model_sizes"
     return draft_of(
         share * float(slow.mean()), kind, f"{kind}_detail", words,
         (facts.cost(*COMPUTING) * share * of_slow).astype(np.int64), np.where(slow, steps.forward, 0),
