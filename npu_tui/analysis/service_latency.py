@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, EVEN
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, EVEN, LITTLE, LONG_NS, MORE_THAN_ONE, NEARLY_ALL, SOME
 from npu_tui.analysis.service_blocks import ahead_in, following_of, room_for, room_of
 from npu_tui.analysis.service_members import is_prompt, tokens_of
-from npu_tui.analysis.service_places import places_of
 from npu_tui.analysis.service_stalls import held_in
 from npu_tui.analysis.service_steps import (
     ROUNDING,
@@ -24,7 +23,7 @@ from npu_tui.analysis.service_steps import (
     sums_by_group,
     with_idle,
 )
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, ServiceTimeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Places, ServiceTimeline
 from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import ENQUEUES, UNKNOWN, WHOLE_MS, EngineRanges, Service, minus, plus
@@ -123,7 +122,7 @@ def timeline(service: Service) -> ServiceTimeline:
         service, keys, outer, engines, steps, latencies, rid, step, tokens, prompt, admitted, swapped, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
         seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, np.zeros_like(steps.cycle),
-        places_of(latencies, steps, rid, step, pulls[0], len(engines)),
+        _places_of(latencies, steps, rid, step, pulls[0], len(engines)),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     stays = np.bincount(step[entries] + 1, minlength=len(steps) + 1) - np.bincount(
@@ -144,6 +143,38 @@ def timeline(service: Service) -> ServiceTimeline:
         latencies.ttft_parts[:, TTFT.queue_other] += queued
         latencies.ttft_parts[:, TTFT.unrecorded] -= queued
     return found
+
+
+def _places_of(lat: Latencies, steps: Steps, rid: I64, step: I64, begun: I64, engines: int) -> Places:
+    """The places of engines whose pulls begin once one is free: nearly all of what goes by before them is without one.
+
+    A place is taken from the moment at which the pull of a request has ``begun`` to its last step. The request of each
+    of pairs, ``rid``, is in ``step``.
+    """
+    most, waits = np.zeros(engines, np.int64), np.zeros(len(lat.start), np.int64)
+    rids = np.flatnonzero((begun != UNKNOWN) & (lat.first >= 0) & (lat.last >= 0))
+    rids = rids[steps.engine[lat.first[rids]] != lat.engine[rids]] if len(rids) else rids
+    ended = np.zeros(len(lat.start), np.int64)
+    stays = steps.engine[step] == steps.engine[lat.first[rid]]
+    np.maximum.at(ended, rid[stays], steps.end[step[stays]])
+    for number in np.unique(lat.engine[rids]).tolist():
+        mine = rids[lat.engine[rids] == number]
+        before = np.maximum(begun[mine] - ended[mine], 0)
+        moments = np.append(begun[mine], steps.end[lat.last[mine]])
+        more = np.repeat((1, -1), len(mine))
+        order = np.lexsort((more, moments))  # one that leaves makes room for the next one
+        moments, taken = moments[order], np.cumsum(more[order])
+        lasting = np.diff(moments)
+        places = int(np.bincount(taken[:-1], lasting).argmax()) if len(lasting) else 0
+        if lasting[taken[:-1] > places].sum() > LITTLE * lasting[taken[:-1] >= places].sum():
+            continue
+        full = np.flatnonzero(taken[:-1] >= places)
+        inside = covered_within(moments[full], moments[full + 1], begun[mine] - before, begun[mine])
+        long = before > LONG_NS
+        if places < MORE_THAN_ONE or long.sum() < SOME or inside.sum() < NEARLY_ALL * before.sum():
+            continue
+        most[number], waits[mine] = places, inside
+    return Places(most, waits)
 
 
 def _swapped(steps: Steps, rid: I64, step: I64, prompt: Bools, admitted: Bools) -> Bools:
