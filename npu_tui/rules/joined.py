@@ -115,6 +115,13 @@ class _Work:
         cuts = [cut.items for cut in change.tasks if cut.keep < 1 and not cut.gap]
         return np.isin(self._items, np.concatenate(cuts)) if cuts else np.zeros(len(self._items), np.bool_)
 
+    def _apart(self, lead: Change, other: Change) -> tuple[Bools, Bools] | None:
+        """The items of two findings about the device; None if the second has nearly all of the first, told coarser."""
+        if lead.host or other.host:
+            return None
+        own, beside = self._removed(lead), self._removed(other)
+        return None if self._time(own & beside) >= ALMOST_ALL * self._time(own) else (own, beside)
+
     def _nodes(self, chosen: Bools) -> dict[_Node, int]:
         """How long the ``chosen`` items of each function take by the lines that lead to it, ns."""
         held: Counter[_Node] = Counter()
@@ -130,9 +137,9 @@ class _Work:
 
     def function(self, lead: Change, other: Change) -> _Joint | None:
         """The deepest function that holds ``lead`` and most of ``other``, if they are nearly all that it does."""
-        if lead.host or other.host:
+        if (apart := self._apart(lead, other)) is None:
             return None
-        own, beside = self._removed(lead), self._removed(other)
+        own, beside = apart
         mine, theirs, both = self._nodes(own), self._nodes(beside), self._nodes(own | beside)
         by_function: dict[tuple[Function, ...], list[_Node]] = {}
         for node in mine.keys() & theirs.keys():
@@ -206,9 +213,9 @@ class _Work:
 
     def beside(self, lead: Change, other: Change) -> _Joint | None:
         """What only moves or converts data, if nearly all of it is launched right before or after what ``lead`` has."""
-        if lead.host or other.host:
+        if (apart := self._apart(lead, other)) is None:
             return None
-        own, near = self._removed(lead), self._removed(other)
+        own, near = apart
         moving = near & ~own & np.isin(self._items, moves_data(self._facts, self._items))
         if not moving.any() or self._time(moving) < ALMOST_ALL * self._time(near & ~own):
             return None
