@@ -185,6 +185,8 @@ class _Work:
         if not lead.host or not other.host:
             return None
         own, beside = (together(*(cut.span for cut in change.host)) for change in (lead, other))
+        if length_of(common(own, beside)) >= ALMOST_ALL * length_of(own):
+            return None  # a coarser view of the same work
         both = together(own, beside)
         longest = int(np.argmax(own[1] - own[0]))
         for name, held in self._frames_around(int(own[0][longest]), int(own[1][longest])):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from measured import profile_at
+from msgspec.structs import replace
 from test_cheaper import Training
 from test_functions import Job
 
@@ -39,6 +40,17 @@ def _found(facts: Facts, kind: str, reach: Reach = "cause") -> FiredRule:
     return FiredRule(rule, Draft("high", f"title of {kind}", "detail", removes=facts.span_of(items), change=change))
 
 
+def _gain_in(facts: Facts) -> Callable[[Draft], int]:
+    replay = facts.replay
+    assert replay is not None
+
+    def gain_of(draft: Draft) -> int:
+        assert draft.change is not None
+        return max(replay.gain(facts.judged(draft.change)), 0)
+
+    return gain_of
+
+
 _MODEL = "model.py(10): forward"
 _INSIDE = "expand.py(7): expand|" + _MODEL
 _PRODUCT = ("MatMulV3", 900, _MODEL)
@@ -61,18 +73,22 @@ def test_findings_of_one_place_are_one_cause(
     kernels: Sequence[tuple[str, float, str]], kinds: tuple[str, str], said: str, gain: float, tmp_path: Path
 ) -> None:
     facts = _facts(tmp_path, kernels)
-    replay = facts.replay
-    assert replay is not None
-
-    def gain_of(draft: Draft) -> int:
-        assert draft.change is not None
-        return max(replay.gain(facts.judged(draft.change)), 0)
-
+    gain_of = _gain_in(facts)
     candidates = [_found(facts, kind) for kind in kinds]
     first, second = joined(candidates, facts, gain_of)
     assert first is candidates[0]
     assert words(second.draft.title).startswith(said)
     assert gain_of(second.draft) / facts.count / 1000 == pytest.approx(gain, rel=0.03)
+
+
+def test_a_coarser_view_of_the_same_kernels_is_no_part(tmp_path: Path) -> None:
+    """What removes the kernels of the first finding and more has its own gain: the first one knows what must stay."""
+    facts = _facts(tmp_path, _MADE_UP)
+    tile, sort = _found(facts, "Tile"), _found(facts, "Sort", "place")
+    assert tile.draft.change is not None
+    assert sort.draft.change is not None
+    both = replace(sort, draft=replace(sort.draft, change=tile.draft.change | sort.draft.change))
+    assert joined([tile, both], facts, _gain_in(facts)) == [tile, both]
 
 
 def test_two_works_of_one_frame_of_the_framework_are_one_cause(tmp_path: Path) -> None:
