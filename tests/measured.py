@@ -30,16 +30,21 @@ from npu_tui.tui.session import Session, make_session
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 
 
-@cache
-def opened(name: str) -> npu_tui.Profile:
+def path_of(name: str) -> Path:
     """The fixture called ``name``, or the real profile at that path below the folder of traces."""
     bundled = FIXTURES / name
     if bundled.exists():
-        return npu_tui.open(bundled)
+        return bundled
     traces = os.environ.get("NPU_TUI_TRACES")
     if not traces:
         pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
-    return npu_tui.open(Path(traces) / name)
+    return Path(traces) / name
+
+
+@cache
+def opened(name: str) -> npu_tui.Profile:
+    """What ``path_of`` finds under ``name``, opened."""
+    return npu_tui.open(path_of(name))
 
 
 def profile_of(trace: Trace, thresholds: Thresholds | None = None, opened: Path | None = None) -> Profile:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from claims import contradictions
+from measured import path_of
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
@@ -58,7 +57,6 @@ from npu_tui.view.palette import Ink
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BUNDLED = (
     "clock_offset", "communication_bound", "dispatch_bound", "healthy", "interrupted", "kineto",
     "level0", "mindspore", "msprof_two_devices", "newest_torch_npu", "older_chip", "two_ranks/rank0_ascend_pt",
@@ -95,18 +93,9 @@ class Shown:
         return Context(self.session, None, marked, None, HOST_TO_DEVICE, NO_HITS, 0)
 
 
-def _path(name: str) -> Path:
-    if (FIXTURES / name).exists():
-        return FIXTURES / name
-    folder = os.environ.get("NPU_TUI_TRACES")
-    if not folder:
-        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
-    return Path(folder) / name
-
-
 @pytest.fixture(scope="module", params=(*BUNDLED, *REAL))
 def shown(request: pytest.FixtureRequest) -> Shown:
-    opening = Opening(_path(request.param), cached=False)
+    opening = Opening(path_of(request.param), cached=False)
     profile = Profile(opening.trace(), opening.source)
     session = make_session([profile])
     session.learn(0, profile.findings)
@@ -381,11 +370,11 @@ def _screen_and_report_agree(view: Overview) -> None:
 
 @pytest.mark.parametrize("job", ["two_ranks", "job4"])
 def test_the_screen_of_a_job_has_the_verdict_and_the_figures_of_its_report(job: str) -> None:
-    _screen_and_report_agree(Overview(Examined(open_job(_path(job)))))
+    _screen_and_report_agree(Overview(Examined(open_job(path_of(job)))))
 
 
 def _opened(name: str) -> Profile:
-    opening = Opening(_path(name), cached=False)
+    opening = Opening(path_of(name), cached=False)
     return Profile(opening.trace(), opening.source)
 
 
@@ -419,7 +408,7 @@ def test_the_screen_of_a_comparison_has_the_figures_of_its_report(names: tuple[s
 
 
 def test_the_tab_of_memory_has_the_verdict_and_the_peak_of_the_report() -> None:
-    opening = Opening(_path("memory/snapshot_with_empty_cache.pkl"), cached=False)
+    opening = Opening(path_of("memory/snapshot_with_empty_cache.pkl"), cached=False)
     profile = Profile(opening.trace(), opening.source)
     said = profile_statement(profile)
     assert [words(line) for line in profile.findings.verdict] == list(said.verdict)
@@ -431,7 +420,7 @@ def test_the_tab_of_memory_has_the_verdict_and_the_peak_of_the_report() -> None:
 
 def test_a_job_says_of_a_late_rank_no_more_than_its_ranks_wait() -> None:
     """What hides behind computing makes nothing longer; both surfaces leave it out."""
-    folder = _path("text/level1")
+    folder = path_of("text/level1")
     view = Overview(Examined(open_job(folder)))
     _screen_and_report_agree(view)
     job = view.report

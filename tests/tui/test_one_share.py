@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
 from driving import opened
+from measured import path_of
 from written import fields_of
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "fixtures"))
@@ -27,7 +27,6 @@ from npu_tui.tui.heads import JobHead
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.session import make_session
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 RANKS = ("dispatch_bound", "communication_bound", "healthy", "older_chip", "text/level1/rank0_ascend_pt", "single_card")
 _FORMS = ("text", "markdown", "html")
 _PARTS = {
@@ -36,15 +35,6 @@ _PARTS = {
     "exposed": "(?:E|e)xposed comm(?:unication)?",
 }
 _SHARE = r"(?<![-+\d.])\d[\d.]*%"
-
-
-def _path(name: str) -> Path:
-    if (FIXTURES / name).exists():
-        return FIXTURES / name
-    folder = os.environ.get("NPU_TUI_TRACES")
-    if not folder:
-        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
-    return Path(folder) / name
 
 
 def shares(surface: str) -> dict[str, set[str]]:
@@ -66,7 +56,7 @@ def _more_than_one(told: dict[str, dict[str, set[str]]]) -> list[tuple[str, str,
 
 @pytest.mark.parametrize("name", RANKS)
 async def test_a_part_of_the_device_s_time_has_one_share_on_a_surface(name: str) -> None:
-    opening = opening_of(_path(name), cached=False)
+    opening = opening_of(path_of(name), cached=False)
     profile = Profile(opening.trace(), opening.source)
     said = profile_statement(profile)
     told = {form: shares(page) for form, page in _pages(said).items()}
@@ -111,6 +101,6 @@ async def test_shares_beside_the_lanes_of_another_subject_are_those_of_its_pages
 
 @pytest.mark.parametrize("name", ["two_ranks", "job4"])
 def test_shares_in_the_head_of_a_job_are_those_of_its_pages(name: str) -> None:
-    job = open_job(_path(name))
+    job = open_job(path_of(name))
     head = JobHead.verdict_lines(Overview(Examined(job)), 400, False)
     _told_elsewhere(" ".join(line.plain for line in head), _pages(job_statement(job)))
