@@ -69,17 +69,20 @@ CACHE_LIMIT = "ACLNN_CACHE_LIMIT"
 def plans(facts: Facts) -> Draft | None:
     """Operators planned anew at each call, where the environment limits CANN's cache of plans.
 
-    A call with a cached plan takes no longer than the shortest of them.
+    A call with a cached plan takes no longer than the shortest of them. Where all take as long, none found its
+    plan, and nothing shows what finding it takes: a small part of planning.
     """
     recorded = facts.inputs.setup.environment or {}
     calls = facts.named(("cann",), lambda name: name.endswith("GetWorkspaceSize"))
     if not recorded.get(CACHE_LIMIT) or not COSTLY[CACHE_LIMIT](recorded[CACHE_LIMIT]) or not len(calls):
         return None
     length = facts.length(calls)
-    change = facts.without_calls(calls, float(length.min()) * len(calls) / max(int(length.sum()), 1))
+    found = length.min() < HALF * np.median(length)
+    change = facts.without_calls(calls, found * float(length.min()) * len(calls) / max(int(length.sum()), 1))
     removes = common(facts.host_late, facts.on_device(facts.span_of(calls)))
     words: dict[str, object] = {"set": f"{CACHE_LIMIT}={brief(recorded[CACHE_LIMIT], 40)}", "count": len(calls)}
     words |= {"middle": float(np.median(length)), "least": int(length.min())}
+    words["found"] = message(f"finding.plans.{'found' if found else 'never'}")
     return priced(facts, "plans", change, removes, calls, words)
 
 
