@@ -105,11 +105,10 @@ class Collective(Struct, frozen=True, gc=False):
     size: int | None = None
     unseen: int = 0
 
-    @property
-    def neighbours_only(self) -> bool:
-        """Whether each rank exchanges only with its neighbours (a ring): arrivals of other ranks are invisible."""
-        # ``MESH-RING`` is a mesh inside a server and a ring between servers: there all peers of the mesh are visible.
-        return self.algorithm.upper().split("-")[-1] == "RING" and "MESH" not in self.algorithm.upper()
+
+def is_ring(algorithm: str) -> bool:
+    """Whether ranks exchange only with their neighbours. ``MESH-RING`` is a ring between servers: inside all peers."""
+    return algorithm.upper().split("-")[-1] == "RING" and "MESH" not in algorithm.upper()
 
 
 class Timings(Struct, frozen=True):
@@ -211,6 +210,12 @@ class Collectives(Sequence[Collective]):
                 timing, traffic, came, *lists(*columns), strict=True
             )
         ]
+
+    @property
+    def neighbours_only(self) -> Bools:
+        """In which collectives each rank exchanges with its neighbours alone: it sees no other's arrival; (n,)."""
+        rings: Bools = np.array([*map(is_ring, self.algorithms), False])[self.algorithm]
+        return rings
 
     @once
     def has_arrivals(self) -> Bools:

@@ -16,6 +16,7 @@ from npu_tui.trace.arrays import I64, Bools, most_first
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import clipped, covered, covered_before, union
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
+from npu_tui.trace.once import of_trace
 
 # --- Phases of the training step ---
 
@@ -41,37 +42,43 @@ def phases(trace: Trace, items: I64) -> I64:
     if not len(operation_of_item):
         return phase_of
     lane, start, end = slices.lane[operation_of_item], slices.start[operation_of_item], slices.end[operation_of_item]
-    stepping = np.array([name.startswith(_OPTIMIZER) for name in trace.names] + [False])[slices.name]
-    optimizer = Around(trace, stepping).find(lane, start, end) >= 0
-    backward, forward = _backward_and_forward(trace, operation_of_item)
+    passes = _passes(trace)
+    optimizer = passes.optimizer.find(lane, start, end) >= 0
+    backward = passes.lane[lane] | (passes.backward.find(lane, start, end) >= 0)
+    forward = np.zeros(len(known), np.bool_)
+    for source_lane, first, last in passes.forward:
+        at = np.searchsorted(first, end, "right") - 1
+        forward |= (lane == source_lane) & (at >= 0) & (start < last[at]) & (end > first[at])
     phase_of[known] = np.select([optimizer, backward, forward], [2, 1, 0], PHASES.index("neither"))
     return phase_of
 
 
-def _backward_and_forward(trace: Trace, op: I64) -> tuple[Bools, Bools]:
-    """Which operations are backward, and which lie in a forward pass; (n,) each."""
+class _Passes(Struct, frozen=True):
+    """Where a trace's passes are: ``lane`` says which lanes are backward, (lanes,); forward by lane, ns."""
+
+    lane: Bools
+    backward: Around
+    optimizer: Around
+    forward: list[tuple[int, I64, I64]]
+
+
+@of_trace
+def _passes(trace: Trace) -> _Passes:
+    """The passes of ``trace``."""
     slices, links = trace.slices, trace.links
-    pass_links = trace.bound_links_of(FORWARD_BACKWARD)
-    lane, start, end = slices.lane[op], slices.start[op], slices.end[op]
-    if not len(pass_links):
-        return np.zeros(len(op), np.bool_), np.zeros(len(op), np.bool_)
+    stepping = np.array([name.startswith(_OPTIMIZER) for name in trace.names] + [False])[slices.name]
+    link = trace.bound_links_of(FORWARD_BACKWARD)
     sources, targets = (
-        np.bincount(ends[pass_links], minlength=len(trace.lanes)) for ends in (links.source_lane, links.target_lane)
+        np.bincount(ends[link], minlength=len(trace.lanes)) for ends in (links.source_lane, links.target_lane)
     )
-    chosen = np.zeros(len(slices), np.bool_)
-    chosen[links.target_slice[pass_links]] = True
-    backward = ((targets > 0) & (sources == 0))[lane] | (Around(trace, chosen).find(lane, start, end) >= 0)
-    forward = np.zeros(len(op), np.bool_)
-    for source_lane in np.flatnonzero(sources).tolist():
-        links_of_lane = pass_links[links.source_lane[pass_links] == source_lane]
-        first, last = _forward_passes(
-            slices.start[links.source_slice[links_of_lane]],
-            slices.end[links.source_slice[links_of_lane]],
-            slices.start[links.target_slice[links_of_lane]],
-        )
-        at = np.searchsorted(first, end, "right") - 1
-        forward |= (lane == source_lane) & (at >= 0) & (start < last[at]) & (end > first[at])
-    return backward, forward
+    backward = np.zeros(len(slices), np.bool_)
+    backward[links.target_slice[link]] = True
+    forward = []
+    for lane in np.flatnonzero(sources).tolist():
+        own = link[links.source_lane[link] == lane]
+        source, target = links.source_slice[own], links.target_slice[own]
+        forward.append((lane, *_forward_passes(slices.start[source], slices.end[source], slices.start[target])))
+    return _Passes((targets > 0) & (sources == 0), Around(trace, backward), Around(trace, stepping), forward)
 
 
 def _forward_passes(start: I64, end: I64, target: I64) -> tuple[I64, I64]:
@@ -81,15 +88,15 @@ def _forward_passes(start: I64, end: I64, target: I64) -> tuple[I64, I64]:
     """
     order = np.argsort(start, kind="stable")
     start, end, target = start[order], end[order], target[order]
-    heads = [0]
-    earliest = int(target[0])
-    for k in range(1, len(start)):
+    heads: list[int] = []
+    earliest = int(start[0])
+    for k, (begun, backward) in enumerate(zip(start.tolist(), target.tolist(), strict=True)):
         # A source after the earliest backward operation of the pass so far belongs to the next forward pass.
-        if start[k] >= earliest:
+        if begun >= earliest:
             heads.append(k)
-            earliest = int(target[k])
-        else:
-            earliest = min(earliest, int(target[k]))
+            earliest = backward
+        elif backward < earliest:
+            earliest = backward
     first = np.array(heads)
     return start[first], np.maximum.reduceat(end, first)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.limits import A_PART, HALF, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
-from npu_tui.analysis.ranges import PHASES, phases
+from npu_tui.analysis.ranges import PHASES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
@@ -281,7 +281,7 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
     links = trace.bound_links_of(FORWARD_BACKWARD)
     if not len(links):
         return ()
-    phase, operations = phases(trace, facts.kernels), operation_of(trace, facts.kernels)
+    phase, operations = facts.kernel_phases, operation_of(trace, facts.kernels)
     passing = np.isin(phase, [PHASES.index("forward"), PHASES.index("neither")]) & (operations >= 0)
     at, operations = np.flatnonzero(passing), operations[passing]
     trained = np.unique(trace.links.source_slice[links]).astype(np.int64)

@@ -29,7 +29,7 @@ from npu_tui.rules.rule import (
     severity_of,
 )
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.intervals import union
+from npu_tui.trace.intervals import quiet, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -195,9 +195,8 @@ def standstills(facts: Facts) -> Span:
     slices, layers = facts.trace.slices, facts.trace.layers
     lanes = (lane for lane in facts.trace.lanes if layers[lane.layer].kind in HOST and lane.tid not in facts.foreign)
     items = named_in(facts.trace, lanes, lambda name: True)
-    edges = np.unique(np.concatenate((slices.start[items], slices.end[items]))) + facts.floor
-    long = np.flatnonzero(np.diff(edges) >= LONG_NS)
-    start, end = common((edges[long], edges[long + 1]), facts.part.lanes.free)
+    silent = quiet(np.concatenate((slices.start[items], slices.end[items])) + facts.floor, LONG_NS)
+    start, end = common(silent, facts.part.lanes.free)
     still = end - start >= max(LONG_NS, A_PART * (end - start).max(initial=0))  # shorter ones are Python's
     return start[still], end[still]
 
@@ -211,11 +210,9 @@ def _silences(facts: Facts) -> Span:
     """When nothing of the host begins or ends for a part of a period, on its clock, but for waits that last as long."""
     slices = facts.trace.slices
     items = facts.named(HOST, lambda name: True)
-    edges = np.unique(np.concatenate((slices.start[items], slices.end[items])))
-    edges = edges[facts.window.holds(edges + facts.floor)]
-    gap = np.diff(edges)
-    long = np.flatnonzero((gap >= LONG_NS) & (gap < PERIOD_NS))
-    start, end = edges[long], edges[long + 1]
+    edges = np.concatenate((slices.start[items], slices.end[items]))
+    start, end = quiet(edges[facts.window.holds(edges + facts.floor)], LONG_NS)
+    start, end = start[end - start < PERIOD_NS], end[end - start < PERIOD_NS]
     waits = union(*(edge[sync_calls(facts)] for edge in (slices.start, slices.end)))
     at = np.searchsorted(waits[0], start, "right") - 1
     waited = (at >= 0) & (end <= np.append(waits[1], 0)[at])

@@ -123,7 +123,7 @@ def goes_back(facts: Facts) -> bool:
         return False
     taken = device.copy[copied.item] & facts.window.holds(slices.start[copied.item])
     back = np.array([way.startswith("device to host") for way in copied.ways] + [False])
-    length = (slices.end - slices.start)[copied.item] * taken
+    length = facts.length(copied.item) * taken
     return 2 * int(length[back[copied.way]].sum()) > int(length.sum())
 
 
@@ -134,7 +134,7 @@ def _copied_by_direction(facts: Facts) -> list[tuple[str, int, int, int]]:
     """
     device, slices, copied = facts.part.slices, facts.trace.slices, facts.inputs.copies()
     assert device is not None
-    chosen = (device.copy & facts.window.holds(slices.start))[copied.item]
+    chosen = device.copy[copied.item] & facts.window.holds(slices.start[copied.item])
     code, size, length = copied.way[chosen], copied.size[chosen], facts.length(copied.item[chosen])
     rows = [
         (

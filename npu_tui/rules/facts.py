@@ -18,6 +18,7 @@ from npu_tui.analysis.limits import Threshold
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import Overlap, dequeue_idle_ratio
 from npu_tui.analysis.questions import host_without
+from npu_tui.analysis.ranges import phases
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import DeviceTasks
 from npu_tui.analysis.replay_host import thread_numbers
@@ -356,6 +357,11 @@ class Facts(JudgedTime):
         types, code = self.kernel_types
         sums = np.bincount(code, self.length(self.kernels), len(types))
         return {types[k]: int(sums[k]) for k in most_first(sums, types)}
+
+    @once
+    def kernel_phases(self) -> I64:
+        """The phase of each of ``kernels``, an index of ``PHASES``; (kernels,)."""
+        return phases(self.trace, self.kernels)
 
     # Slices.
 

@@ -76,7 +76,7 @@ from npu_tui.rules.rule import (
     sentences,
     severity_of,
 )
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, among, less
 from npu_tui.trace.classes import FRAME, phase_of
 from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
@@ -257,7 +257,8 @@ def _compiling_calls(facts: Facts) -> I64:
     tid = np.array([lane.tid for lane in trace.lanes])[slices.lane[calls]]
     lane_of = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
     lane = np.array([lane_of.get(thread, -1) for thread in tid.tolist()], np.int32)
-    operations = np.isin(slices.category, [trace.categories.index(kind) for kind in _LAUNCHING & {*trace.categories}])
+    kinds = np.array([trace.categories.index(kind) for kind in _LAUNCHING & {*trace.categories}], np.int64)
+    operations = among(slices.category, kinds)
     around = Around(trace, operations).find(lane, slices.start[calls], slices.end[calls])
     return np.unique(np.where(around >= 0, around, calls))
 
@@ -271,7 +272,7 @@ def _compiled(facts: Facts) -> tuple[HostCut, ...]:
     """What threads do longer as they compile: all of the calls that do, but for what a launch takes otherwise."""
     trace, slices, calls = facts.trace, facts.trace.slices, _compiling_calls(facts)
     every = np.unique(np.concatenate((calls, compile_calls(facts))))
-    equal = np.setdiff1d(np.flatnonzero(np.isin(slices.category, np.unique(slices.category[calls]))), every)
+    equal = less(np.flatnonzero(among(slices.category, slices.category[calls])), every)
     usual = int(np.median(facts.length(equal))) if len(equal) else 0
     inner = np.isin(every, compile_calls(facts))
     end = np.where(inner, slices.end[every], np.maximum(slices.end[every] - usual, slices.start[every]))

@@ -21,7 +21,7 @@ from npu_tui.rules.functions import Function, function_of, stacks_of_launches
 from npu_tui.rules.inputs import Span, common, length_of, together
 from npu_tui.rules.moves import moves_data
 from npu_tui.rules.rule import Draft, FiredRule, line_of, sentences
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import I64, Bools, once_each
 from npu_tui.trace.classes import FRAME
 from npu_tui.trace.message import Said, message
 
@@ -100,7 +100,7 @@ class _Work:
         self._facts = facts
         slices, device = facts.trace.slices, facts.part.slices
         copies = _NOTHING if device is None else np.flatnonzero(device.copy & facts.window.holds(slices.start))
-        items = np.unique(np.concatenate([facts.kernels, facts.collectives.item, copies]))
+        items = once_each(np.concatenate([facts.kernels, facts.collectives.item, copies]))
         tasks = facts.tasks
         launched = np.full(len(slices), -1, np.int64)
         if tasks is not None:

@@ -6,7 +6,7 @@ places in the group: ``peers_seen`` numbers both, and here they get their names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -41,7 +41,7 @@ from npu_tui.rules.rule import (
     sentences,
     severity_of,
 )
-from npu_tui.trace.arrays import once_each
+from npu_tui.trace.arrays import Bools, once_each
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -138,8 +138,8 @@ def late(facts: Facts) -> LatePeers | None:
     order = tuple(sorted(waits.late, key=lambda peer: (-waited[peer], -lateness_of[peer], peer)))
     total = sum(waited.values())
 
-    def mostly(chosen: Iterable[bool]) -> bool:
-        return int(excess[np.fromiter(chosen, np.bool_, len(excess))].sum()) > HALF * total
+    def mostly(chosen: Bools) -> bool:
+        return int(excess[chosen].sum()) > HALF * total
 
     def left(count: int) -> int:
         """How much later the last ones come with the first ``count`` ranks in time, ns."""
@@ -153,8 +153,8 @@ def late(facts: Facts) -> LatePeers | None:
         tuple(cases),
         common(_waiting(facts, cases), facts.exposed),
         waited[order[0]] < HALF * total,
-        mostly(case.collective.neighbours_only for case in cases),
-        mostly(case.collective.item in fills(facts) for case in cases),
+        mostly(collectives.neighbours_only[owner]),
+        mostly(np.isin(collectives.item[owner], [*fills(facts)])),
         not waits.beyond_chance(named),
     )
 

@@ -42,7 +42,7 @@ from npu_tui.rules.rule import (
     priced,
 )
 from npu_tui.rules.waits import queued
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, among, less
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
@@ -51,7 +51,7 @@ from npu_tui.trace.text import brief
 def queue(facts: Facts) -> Draft | None:
     """A task queue that is off, where the device waits for launches that the threads of the operators make."""
     operations = operation_of(facts.trace, facts.target)
-    calls = np.setdiff1d(launching_calls(facts), sync_calls(facts))
+    calls = less(launching_calls(facts), sync_calls(facts))
     if not queue_is_off(facts) or not len(calls) or launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
         return None
     tid, lane = np.array([lane.tid for lane in facts.trace.lanes]), facts.trace.slices.lane
@@ -96,16 +96,15 @@ def one_core(facts: Facts) -> Draft | None:
     lanes = np.setdiff1d(slices.lane[enqueue_slices(trace)], slices.lane[launching])
     if not len(lanes):
         return None
-    items = np.flatnonzero(np.isin(slices.lane, lanes))
-    edges = np.concatenate((slices.start[items], slices.end[items]))
     # What begins or ends with a launch does not run beside it.
     beside = union(slices.start[launching] + ROUNDING_NS, slices.end[launching] - ROUNDING_NS)
-    edges = edges[(edges >= beside[0][0]) & (edges < beside[1][-1])]
-    if not len(edges):
-        return None
     share = length_of(beside) / int(beside[1][-1] - beside[0][0])
-    moving = np.count_nonzero(inside(beside, edges)) / len(edges)
-    if share < NOTABLE or moving > A_PART * share:
+    if share < NOTABLE:
+        return None
+    items = np.flatnonzero(among(slices.lane, lanes))
+    edges = np.concatenate((slices.start[items], slices.end[items]))
+    edges = edges[(edges >= beside[0][0]) & (edges < beside[1][-1])]
+    if not len(edges) or (moving := np.count_nonzero(inside(beside, edges)) / len(edges)) > A_PART * share:
         return None
     tids = {trace.lanes[lane].tid for lane in lanes.tolist()}
     change = Change(host=tuple(HostCut(tid, beside) for tid in sorted(tids)))

@@ -26,7 +26,7 @@ from npu_tui.rules.inputs import Span, common, length_of
 from npu_tui.rules.late_ranks import moving, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, cost_of, sentences, severity_of
-from npu_tui.trace.arrays import I64, Bools, in_groups
+from npu_tui.trace.arrays import I64, Bools, distinct, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import whole_number
@@ -107,9 +107,9 @@ def slow_links(facts: Facts) -> list[SlowLink]:
     names = facts.inputs.planes().links
     moved = moved.taken((moved.peer >= 0) & (moved.size >= LARGE_BYTES) & (transports_over(names) != "")[moved.link])
     speed, end = moved.size / moved.time, slices.end[moved.item]
-    usual = speed.copy()
-    for alike in in_groups(moved.owner * len(names) + moved.link):
-        usual[alike] = np.sort(speed[alike])[len(alike) // 2]
+    alike = distinct(moved.owner * len(names) + moved.link)[1]
+    count_of = np.bincount(alike)
+    usual = speed[np.lexsort((speed, alike))][np.cumsum(count_of) - count_of + count_of // 2][alike]
     below = speed < _SLOWER * usual
     links = in_groups(moved.kind * (int(moved.peer.max(initial=0)) + 1) + moved.peer)
     peers = Counter(int(moved.kind[members[0]]) for members in links)
@@ -146,8 +146,8 @@ def slow_links(facts: Facts) -> list[SlowLink]:
         lane, place = int(slices.lane[every.item[owner[0]]]), int(moved.peer[members[0]])
         ranks = ranks_of_group(facts.trace.lanes[lane].name, facts.inputs.setup.groups)
         peer = peer_at(int(every.group[owner[0]]), ranks[place] if place < len(ranks) else place)
-        alike = others & (moved.kind == moved.kind[members[0]])
-        of_others = float(usual[members[0]] if all_equal else np.median(speed[alike]))
+        same_kind = others & (moved.kind == moved.kind[members[0]])
+        of_others = float(usual[members[0]] if all_equal else np.median(speed[same_kind]))
         owner, own = np.unique(owner), float(np.median(speed[members]))
         count = len(members) if all_equal else 0
         found.append(SlowLink(number_of(facts, peer), own, of_others, owner, saved[owner], count, all_equal))

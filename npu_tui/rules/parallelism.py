@@ -17,7 +17,7 @@ from msgspec import Struct
 from npu_tui.analysis.kernels import SIZES, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import A_PART, ALMOST_ALL, AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
-from npu_tui.analysis.ranges import PHASES, phases
+from npu_tui.analysis.ranges import PHASES
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
@@ -161,7 +161,7 @@ def reduced_again(facts: Facts) -> I64:
     begin, size = starts[every.item[chosen]], every.moved.sums(len(every))[0][chosen]
     known = operation_of(facts.trace, facts.kernels) >= 0
     launched = starts[facts.kernels[known]]
-    backward = _in_backward_pass(facts) | (phases(facts.trace, facts.kernels) == PHASES.index("backward"))
+    backward = _in_backward_pass(facts) | (facts.kernel_phases == PHASES.index("backward"))
     forward = launched[~backward[known]]
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
@@ -187,7 +187,7 @@ def gathered_again(facts: Facts) -> I64:
     every, starts = facts.collectives, facts.trace.slices.start
     begin, lane, size = starts[every.item], facts.trace.slices.lane[every.item], every.size
     gathers, shards = is_for(facts, "weights") & (size > 0), is_for(facts, "shards") & (size > 0)
-    forward = facts.kernels[phases(facts.trace, facts.kernels) == PHASES.index("forward")]
+    forward = facts.kernels[facts.kernel_phases == PHASES.index("forward")]
     again = [np.zeros(0, np.int64)]
     for group, bytes_of_layer in np.unique(np.stack((lane, size), axis=1)[gathers], axis=0).tolist():
         equal = (lane == group) & (size == bytes_of_layer)
@@ -242,7 +242,7 @@ def used_in_part(facts: Facts) -> I64:
 def averaged(facts: Facts) -> I64:
     """The sums after the optimizer's kernels of a step, which move as many bytes as those of its gradients did."""
     every, starts, size = facts.collectives, facts.trace.slices.start, _bytes_of(facts)
-    updates = starts[facts.kernels[phases(facts.trace, facts.kernels) == PHASES.index("optimizer")]]
+    updates = starts[facts.kernels[facts.kernel_phases == PHASES.index("optimizer")]]
     of_update = np.searchsorted(np.sort(facts.repetitions), updates, "right")
     rows = np.flatnonzero(is_for(facts, "gradients") & (size > 0))
     begin = starts[every.item[rows]]

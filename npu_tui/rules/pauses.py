@@ -251,7 +251,7 @@ def _silences(facts: Facts, cut: HostCut) -> Span:
     slices, (tids, number) = facts.trace.slices, thread_numbers(facts.trace)
     lanes = [lane for lane in facts.trace.lanes if number[lane.index] >= 0 and tids[number[lane.index]] == cut.thread]
     begins = np.concatenate([slices.start[lane.first : lane.last] for lane in lanes] or [slices.start[:0]])
-    start, end = parted(*cut.span, np.sort(begins))
+    start, end = parted(*cut.span, np.sort(begins, kind="stable"))
     long = end - start >= WORK_NS
     return start[long], end[long]
 

@@ -87,6 +87,11 @@ def once_each(values: I64) -> I64:
     return values[first]
 
 
+def less(items: I64, others: I64) -> I64:
+    """The ``items`` that are not among ``others``, each once, ascending; ``np.setdiff1d``, by tables."""
+    return once_each(items[~among(items, others)])
+
+
 def most_first(values: npt.NDArray[Any], names: Sequence[str]) -> list[int]:
     """The places of ``values``, (n,), the largest first; equal ones by ``names``, whichever comes first in a file."""
     return sorted(range(len(values)), key=lambda k: (-values[k], names[k]))

@@ -79,6 +79,25 @@ def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
     return covered_before(start, end, high) - covered_before(start, end, low)
 
 
+def quiet(moments: I64, least: int) -> tuple[I64, I64]:
+    """The times of ``least`` ns or more between two neighbours of ``moments``, in any order; ascending, (n,) each.
+
+    Only moments beside an empty stretch of at most half that length are sorted: there are few among millions.
+    """
+    if not len(moments):
+        return moments, moments
+    first, half = int(moments.min()), max(least.bit_length() - 2, 0)  # a power of two
+    stretch = (moments - first) >> half
+    full = np.zeros(int(stretch.max()) + 3, np.bool_)  # a stretch more at both ends, that each has neighbours
+    full[stretch + 1] = True
+    beside = full[1:-1] & ~(full[:-2] & full[2:])
+    edges = np.sort(moments[beside[stretch]])
+    start, end = edges[:-1], edges[1:]
+    # Neighbours that only full stretches part have others between them.
+    found = (end - start >= least) & ~full[((start - first) >> half) + 2]
+    return start[found], end[found]
+
+
 def inside(start: I64, end: I64, time: I64) -> Bools:
     """Which times lie in one of the disjoint, ascending ``[start, end)``; (n,)."""
     if not len(start):

@@ -16,6 +16,7 @@ from npu_tui.trace.intervals import (
     intersection,
     outermost,
     parted,
+    quiet,
     touches,
     union,
 )
@@ -114,6 +115,13 @@ def test_inside_is_from_the_start_until_before_the_end(intervals: list[tuple[int
     found = inside(start, end, np.array([*times, *start, *end], np.int64))
     assert found.dtype == np.bool_
     assert found.tolist() == [at in instants(start, end) for at in [*times, *start.tolist(), *end.tolist()]]
+
+
+@given(st.lists(st.integers(-200, 400), max_size=25), st.integers(1, 70))
+def test_quiet_times_lie_between_neighbours_that_far_apart(moments: list[int], least: int):
+    start, end = quiet(np.array(moments, np.int64), least)
+    expected = [(low, high) for low, high in pairwise(sorted(moments)) if high - low >= least]
+    assert list(zip(start.tolist(), end.tolist(), strict=True)) == expected
 
 
 @given(pairs, st.lists(st.integers(-25, 60), unique=True, max_size=6).map(sorted))
