@@ -219,9 +219,7 @@ def _flops(trace: Trace, launched: _Launched, kernels: KernelTable, shapes_of: S
     flops = np.where(matrix, np.where(known, products[row] if len(products) else np.nan, np.nan), 0.0)
     if is_kineto(trace):  # kernels of a GPU have no shapes, and their names do not say which multiply matrices
         flops = np.full(len(row), np.nan)
-    wide = np.zeros(len(row), np.bool_)
-    for k in np.flatnonzero(matrix).tolist():
-        wide[k] = not is_half(kernels.dtypes.at(int(row[k])) or "")
+    wide = matrix & ~np.append(kernels.dtypes.where(is_half), False)[row]
     at = np.flatnonzero(convolution)
     if len(at):
         forward = at[~backward[at]]
