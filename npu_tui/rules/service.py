@@ -338,7 +338,7 @@ def _rule(
 SERVICE_RULES = (
     _rule("SERVICE.KV", "kv_block_shortage", kv, SHARE, TAIL_SHARE,
           advice=("SERVICE.KV", "service_lost", "service_reserved", "service_answers", "service_head", "service_kept",
-                  "service_size", "service_turns", "service_held")),
+                  "service_size", "service_turns", "service_held", "service_gone")),
     _rule(
         "SERVICE.QUEUE", "request_wait_latency", queue, SHARE, TAIL_SHARE,
         advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order",

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from npu_tui.analysis.limits import (
@@ -88,8 +89,10 @@ def queue(facts: ServiceFacts) -> Cause | None:
     steps = facts.found.steps
     found = [(facts.ttft, facts.ttft.part(TTFT.queue_full)), (facts.tpot, facts.tpot.part(TPOT.queue_full))]
     metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
-    shares = metric.shares(waits)
-    if not facts.notable(shares):
+    shares, overtaken = metric.shares(waits), facts.ttft.shares(facts.found.overtaken[facts.ttft.rids])
+    passed = facts.model is not None and facts.model.rank is not None
+    passed = passed and (facts.notable(overtaken) or facts.worth(overtaken, _in_turn))
+    if not passed and not facts.notable(shares):
         return _prompts_wait(facts) or _heaps(facts)
     side, more = _short_side(facts)
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
@@ -100,15 +103,14 @@ def queue(facts: ServiceFacts) -> Cause | None:
     # A burst larger than a step can take, and no limit to raise: that is how the requests come.
     by_clients = not side and facts.model is not None and empty >= HALF
     by_clients = by_clients and facts.most(now, then) < facts.limits[SHARE]
-    if by_clients and not _heaped(facts):  # chance brings several at a time
+    if by_clients and not passed and not _heaped(facts):  # chance brings several at a time
         return None
     words = {
         "share": max(shares), "metric": facts.called(metric), "most": int(steps.size.max()),
         "count": int((waits > 0).sum()), "all": len(waits),
         "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
     }  # fmt: skip
-    overtaken = facts.ttft.shares(facts.found.overtaken[facts.ttft.rids])
-    if facts.model is not None and facts.model.rank is not None and facts.notable(overtaken):
+    if passed:
         words |= {"share": max(overtaken), "over": int(np.count_nonzero(facts.found.overtaken[facts.ttft.rids]))}
         draft = draft_of(
             max(overtaken), "queue_overtaken", "queue_overtaken_detail", words, facts.found.overtaken,
@@ -160,26 +162,41 @@ def _outrun(facts: ServiceFacts) -> float:
     return times if parts and parts[0] < parts[1] < parts[2] and times > 1 + LITTLE else 0.0
 
 
-def _run_on(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:
-    """Requests that have ended, as their client has gone, are computed on and keep the places that others wait for."""
+class Gone(Struct, frozen=True, eq=False):
+    """Requests that are computed on after their end: ``words`` count them, ``blame`` (steps,) in each step."""
+
+    words: dict[str, Any]
+    blame: I64
+    remedy: Remedy
+
+
+def _gone(facts: ServiceFacts) -> Gone | None:
+    """Requests that have ended, as their client has gone, and are computed on; None if hardly any."""
     found, lat, steps = facts.found, facts.latencies, facts.found.steps
     ended = plus(lat.start, lat.whole)
     late = (ended != UNKNOWN)[found.pair_rid] & (steps.start[found.pair_step] > (ended + WHOLE_MS)[found.pair_rid])
     over = np.bincount(found.pair_rid[late], minlength=len(ended))
     gone = over >= SOME  # an engine may end one or two steps after the answer
     never = gone & (over == np.bincount(found.pair_rid, minlength=len(ended)))
-    remedy = partial(_let_go, np.where(gone, over, 0), np.flatnonzero(never))
-    if gone.sum() < max(SOME, LITTLE * (lat.first >= 0).sum()) or not facts.gains(remedy):
+    if gone.sum() < max(SOME, LITTLE * (lat.first >= 0).sum()):
         return None
     late &= gone[found.pair_rid]
     time = steps.cycle.sum(axis=1)[found.pair_step]
-    words = words | {
+    words = {
         "gone": int(gone.sum()), "asked": int((lat.first >= 0).sum()), "held": float(time[late].sum() / time.sum()),
     }  # fmt: skip
     blame = np.bincount(found.pair_step[late], minlength=len(steps)).astype(np.int64)
+    return Gone(words, blame, partial(_let_go, np.where(gone, over, 0), np.flatnonzero(never)))
+
+
+def _run_on(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:
+    """Requests that are computed on after their end keep the places that others wait for."""
+    gone = _gone(facts)
+    if gone is None or not facts.gains(gone.remedy):
+        return None
     return draft_of(
-        words["share"], "queue_gone", "queue_gone_detail", words, facts.cost(TTFT.queue_full, TPOT.queue_full), blame,
-        remedy, "service_gone",
+        words["share"], "queue_gone", "queue_gone_detail", words | gone.words,
+        facts.cost(TTFT.queue_full, TPOT.queue_full), gone.blame, gone.remedy, "service_gone",
     )  # fmt: skip
 
 
@@ -398,7 +415,7 @@ def kv(facts: ServiceFacts) -> Cause | None:
         ),
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         remedy, ("SERVICE.KV" if remedy is _more_blocks else f"service_{kind}",),
-        instead=("blocks", _more_blocks) if kind in ("answers", "head") else _quick_swaps(facts) if taken else None,
+        instead=("blocks", _more_blocks) if kind in ("answers", "head", "gone") else _quick_swaps(facts) if taken else None,
     )  # fmt: skip
 
 
@@ -432,11 +449,11 @@ def _quick_swaps(facts: ServiceFacts) -> tuple[str, Remedy] | None:
     return ("swaps", remedy) if remedy and facts.gains(remedy, NOTABLE) else None
 
 
-def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str, int]] | None:
+def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str, Any]] | None:
     """Why blocks are short where another thing than more of them gives half as much as these do, and how to mend it.
 
-    Blocks that are lost or reserved for longer answers, a few long answers that hold them, or one that does not fit and
-    holds up those after it.
+    Blocks that are lost, of requests that have ended or reserved for longer answers, a few long answers that hold them,
+    or one that does not fit and holds up those after it.
     """
     lat, rids = facts.latencies, facts.ttft.rids
     usual = int(np.median(lat.tokens[rids]))
@@ -444,7 +461,9 @@ def _of_blocks(facts: ServiceFacts, loses: bool) -> tuple[str, Remedy, dict[str,
     long = long[np.isin(long, rids)]
     long_words = {"count": len(long), "usual": usual, "longest": int(lat.tokens[rids].max())}
     big = biggest(facts)
-    tried: list[tuple[str, Remedy, dict[str, int]]] = [("lost", _unlost, {})] if loses else []
+    tried: list[tuple[str, Remedy, dict[str, Any]]] = [("lost", _unlost, {})] if loses else []
+    if (gone := _gone(facts)) is not None:
+        tried.append(("gone", gone.remedy, gone.words))
     kept = max(facts.found.room.margin, default=0)
     total = max(facts.found.room.total, default=0)
     free = facts.found.steps.free[facts.found.steps.free != UNKNOWN]

@@ -182,9 +182,11 @@ def test_what_runs_between_steps_is_named(tmp_path: Path) -> None:
     assert words(first.title).startswith("Between steps the device waits for log_stats")
 
 
-def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("service", "kind"), [(Service(max_seqs=9), "queue"), (Service(blocks=64), "kv")])
+def test_requests_that_run_on_after_their_end_keep_what_others_wait_for(
+    service: Service, kind: str, tmp_path: Path
+) -> None:
     """Of all requests some end early for their client and are computed on; without that the others wait less."""
-    service = Service(max_seqs=9)
     folder = tmp_path / "service"
     written(service, folder)
     path = folder / "request.csv"
@@ -196,7 +198,8 @@ def test_requests_that_run_on_after_their_end_keep_places(tmp_path: Path) -> Non
         writer.writeheader()
         writer.writerows(rows)
     first = judged(load(folder), Thresholds()).findings.findings[0]
-    assert first.title.code == "finding.service.queue_gone"
+    assert first.title.code == f"finding.service.{kind}_gone"
+    assert "Pass the abort of a client" in words(first.advice[0])
     assert first.title.args["gone"] == pytest.approx(len(rows[::3]), abs=2)
 
 
