@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF, NAMED, NOTABLE, UNSEEN
+from npu_tui.analysis.limits import HALF, NAMED, NOTABLE, SOME, UNSEEN
 from npu_tui.analysis.service_cost import FEWEST, combined
 from npu_tui.analysis.service_model import ServiceModel
 from npu_tui.analysis.service_steps import Cycle, Steps, processes_of
 from npu_tui.analysis.service_timeline import ServiceTimeline
+from npu_tui.trace.args import column_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
-from npu_tui.trace.service import DISPATCHERS, EAGER, NONE, UNKNOWN
+from npu_tui.trace.service import COMMON_ARGS, DISPATCHERS, EAGER, IDENTITIES, UNKNOWN, Service
 
 
 def parts_of(steps: Steps) -> dict[Cycle, tuple[I64, I64]]:
@@ -91,8 +94,12 @@ def named_in(found: ServiceTimeline, low: I64, high: I64, least: int = 1) -> lis
 
 def of_range(found: ServiceTimeline, names: int | list[int], *parts: Cycle) -> I64:
     """How much of ``parts`` of each cycle the ranges called ``names`` of the same engine cover, ns; (steps, 7)."""
+    return of_rows(found, np.flatnonzero(np.isin(found.service.spans.name, names)), *parts)
+
+
+def of_rows(found: ServiceTimeline, chosen: I64, *parts: Cycle) -> I64:
+    """How much of ``parts`` of each cycle the ranges ``chosen`` of the same engine cover, ns; (steps, 7)."""
     service, steps = found.service, found.steps
-    chosen = np.flatnonzero(np.isin(service.spans.name, names))
     codes = {text: code for code, text in enumerate(service.texts)}
     process = processes_of(service, chosen)
     time = np.zeros_like(steps.cycle)
@@ -106,6 +113,53 @@ def of_range(found: ServiceTimeline, names: int | list[int], *parts: Cycle) -> I
     return time
 
 
+def said_of(service: Service, rows: I64) -> dict[str, list[Any]]:
+    """What is said of the ranges ``rows`` of one kind beside metrics, by the name of the arg; None where it is not."""
+    some = rows[np.unique(np.linspace(0, len(rows) - 1, _LOOKED_AT).astype(np.int64))] if len(rows) else rows
+    every = {str(key) for event in service.spans.event[some].tolist() for key in service.args.one(event)}
+    keys = sorted(key for key in every - COMMON_ARGS if not (key[-1:] in ("=", "+") or key.startswith("scope#")))
+    return dict(zip(keys, service.args.many(service.spans.event[rows], keys), strict=True)) if keys else {}
+
+
+_LOOKED_AT = 5  # ranges of a kind that show what is said of it
+
+
+class Again(Struct, frozen=True, eq=False):
+    """Of ranges those ``rows`` are about what earlier ones of their process had, by the arg ``key``; of ``distinct``.
+
+    ``others`` are those that are not.
+    """
+
+    key: str
+    rows: I64
+    others: I64
+    distinct: int
+
+
+def again_of(found: ServiceTimeline, rows: I64) -> Again | None:
+    """Which of the ranges ``rows`` of one kind, by start, do what was done before and take as long; None if few do."""
+    spans = found.service.spans
+    lasting = (spans.end - spans.start)[rows]
+    for key, values in said_of(found.service, rows).items():
+        if (_WORD.findall(key) or [""])[-1].lower() not in IDENTITIES:
+            continue
+        seen, before = set[tuple[int, str]](), np.zeros(len(rows), np.bool_)
+        for at, (process, value) in enumerate(zip(spans.process[rows].tolist(), values, strict=True)):
+            each = {(process, str(one)) for one in (value if isinstance(value, list) else [value])}
+            before[at] = bool(each) and value is not None and each <= seen
+            seen |= each if value is not None else set()
+        if not before.any() or before.all():
+            continue
+        # What is still there costs no more than to look for it.
+        before &= lasting >= HALF * np.median(lasting[~before])
+        if before.sum() >= SOME:
+            return Again(key, rows[before], rows[~before], len({value for _, value in seen}))
+    return None
+
+
+_WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")
+
+
 GRAPH_PASS, EAGER_PASS = 0, 1
 """How a pass runs: as a graph that was captured, or launched by the host kernel by kernel."""
 
@@ -114,9 +168,12 @@ def modes_of(found: ServiceTimeline) -> I64:
     """How each pass runs by the range that chooses its graph, ``UNKNOWN`` where there is none; (steps,)."""
     spans, texts, steps = found.service.spans, found.service.texts, found.steps
     names = [code for code, text in enumerate(texts) if text.lower() in DISPATCHERS]
-    chosen = np.flatnonzero(np.isin(spans.name, names) & (spans.mode >= 0))
+    chosen = np.flatnonzero(np.isin(spans.name, names))
+    told = found.service.args.columns(spans.event[chosen], ["mode"])[0] if len(chosen) else column_of([])
+    words = np.array([text.split(".")[-1].split(":")[0] == EAGER for text in told.texts] + [False])
+    known = told.text_codes >= 0
+    chosen, eager = chosen[known], words[told.text_codes[known]]
     codes = {text: code for code, text in enumerate(texts)}
-    eager = spans.mode[chosen] == codes.get(EAGER, NONE)
     process, modes = processes_of(found.service, chosen), np.full(len(steps), UNKNOWN)
     for number, engine in enumerate(found.engines):
         part = steps.of(number)

@@ -142,9 +142,9 @@ def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
         return np.array([*known, NONE], np.int32)[where.ravel()]
 
     layers = [trace.layers[lane.layer].name for lane in trace.lanes]
-    rid = mode = np.full(len(items), NONE, np.int32)
+    rid = np.full(len(items), NONE, np.int32)
     if len(items):
-        column, modes = trace.args.columns(slices.event[items], ["rid", "mode"])
+        (column,) = trace.args.columns(slices.event[items], ["rid"])
         rids = {text: code for code, text in enumerate(service.rids)}
         # A span of several requests names them in one text: it belongs to none of them alone.
         names = [text if not set(text) & _SEVERAL else "" for text in column.texts]
@@ -153,8 +153,6 @@ def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
         is_number = np.flatnonzero(column.kind == 1)
         rid[is_number] = [rids.setdefault(str(value), len(rids)) for value in column.value[is_number].tolist()]
         service.rids[:] = rids
-        known = [texts.setdefault(text.split(".")[-1].split(":")[0], len(texts)) for text in modes.texts]
-        mode = np.array([*known, NONE], np.int32)[modes.text_codes]
     spans = EngineRanges(
         name=coded(trace.names, slices.name[items]),
         start=slices.start[items] + trace.start_ns,
@@ -162,7 +160,7 @@ def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
         process=coded(layers, slices.lane[items]),
         thread=coded([lane.name for lane in trace.lanes], slices.lane[items]),
         rid=rid,
-        mode=mode,
+        event=slices.event[items],
     )
     service.texts[:] = texts
     return spans

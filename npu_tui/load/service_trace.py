@@ -105,7 +105,7 @@ def service_trace(
     lanes.add_cache()
     lanes.add_transfers()
     trace = build_trace(whole, service.path, files, None, health)
-    trace.args = ServiceArgs(service, first, args or (trace.args if spans else None))
+    trace.args = service.args = ServiceArgs(service, first, args or (trace.args if spans else None))
     service.read_spans = lambda: spans_of(trace, service, spans)
     trace.nature, trace.service, service.ordinals = SERVICE, service, first
     trace.bytes_beside = sum(service.files.values()) - trace.size

@@ -28,7 +28,7 @@ from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, Steps, late_workers
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Stalls
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import COMPUTING, SHARE, SHORT, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
@@ -283,9 +283,6 @@ def _engine_title(engine: Engine) -> Message:
     if engine.rank is None:
         return message("service.engine", name=brief(engine.processes[0], SHORT))
     return message("service.dp_rank", rank=engine.rank)
-
-
-SHORT = 40  # letters of the name of a process in a sentence
 
 
 def _waited_for(facts: ServiceFacts, engines: list[int], tokens: F64) -> Cause | None:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF, LITTLE, Threshold, Thresholds
+from npu_tui.analysis.limits import HALF, LITTLE, NEARLY_ALL, SOME, UNSEEN, Threshold, Thresholds
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import (
     FEWEST,
@@ -29,23 +29,26 @@ from npu_tui.analysis.service_cost import (
     slower_since,
 )
 from npu_tui.analysis.service_growth import Grown, Padded, grown_of, over_all, padded_in
-from npu_tui.analysis.service_host import EAGER_PASS, Stops, freed, modes_of, stops_of, taken_out
+from npu_tui.analysis.service_host import EAGER_PASS, Stops, freed, modes_of, said_of, stops_of, taken_out
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
 from npu_tui.analysis.service_steps import Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import TOKENIZERS, UNKNOWN
+from npu_tui.trace.text import brief
 
 SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)
 SLOWER = Threshold("service_slower", 1.15)
 HIT_FALL = Threshold("service_hit_fall", 0.2)
 TELLING = 50  # prompts, or steps on either side of a moment, from which on what they have in common is no chance
+SHORT = 40
+"""Letters of the name of a process, a range or an arg in a sentence."""
 SLOWEST = 20.0
 """The same work takes no engine longer by this factor and more: such times are damaged."""
 Remedy = Callable[[ServiceModel], ServiceModel]
@@ -96,6 +99,23 @@ _FEW = 4  # requests for which an engine may have captured graphs of their own b
 COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
 
 
+class Trait(Struct, frozen=True):
+    """What is said of some requests, a ``share`` of all, before they are scheduled: the arg ``key`` has this ``value``.
+
+    They have a ``part`` of what all lost.
+    """
+
+    key: str
+    value: str
+    share: float
+    part: float
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What a sentence says of it."""
+        return {"key": brief(self.key, SHORT), "value": brief(self.value, SHORT), "base": self.share, "of": self.part}
+
+
 class ServiceRule(Kind, frozen=True, kw_only=True):
     """A rule about a service."""
 
@@ -129,6 +149,38 @@ class ServiceFacts:
         asked, requests = np.zeros(len(self.latencies.prompt), np.int64), self.found.service.requests
         asked[requests.rid[requests.rid >= 0]] = requests.prompt_tokens[requests.rid >= 0]
         return np.maximum(asked, self.latencies.prompt)
+
+    @once
+    def traits(self) -> dict[str, dict[str, Bools]]:
+        """Who (requests,) has a value of what is said of them before they are scheduled; by key and value."""
+        spans, lat = self.found.service.spans, self.latencies
+        rows = np.flatnonzero(spans.rid >= 0)
+        rows = rows[(lat.arrival[spans.rid[rows]] != UNKNOWN) & (spans.start[rows] <= lat.arrival[spans.rid[rows]])]
+        found: dict[str, dict[str, Bools]] = {}
+        for name in np.unique(spans.name[rows]).tolist():
+            mine = rows[spans.name[rows] == name]
+            for key, values in said_of(self.found.service, mine).items():
+                kinds = found.setdefault(key, {})
+                for rid, value in zip(spans.rid[mine].tolist(), values, strict=True):
+                    if value is not None and len(kinds) < len(mine) // SOME:  # a name of each one is no kind
+                        kinds.setdefault(str(value), np.zeros(len(lat.start), np.bool_))[rid] = True
+        return found
+
+    def trait_of(self, cost: I64) -> Trait | None:
+        """What nearly all that lost most of ``cost`` (requests,) have in common and most others have not, if known."""
+        rids = self.ttft.rids
+        lost = cost[rids]
+        much, whole = lost > lost.mean() if len(lost) else lost > 0, max(int(lost.sum()), 1)
+        best: tuple[float, Trait] | None = None
+        for key, kinds in self.traits.items():
+            for value, of in kinds.items():
+                share, part = float(of[rids].mean()), float(lost[of[rids]].sum() / whole)
+                if not 0 < share <= HALF or part < NEARLY_ALL:
+                    continue
+                likely = chance(int((much & of[rids]).sum()), int(much.sum()), share)
+                if likely <= UNSEEN and (best is None or likely < best[0]):
+                    best = likely, Trait(key, value, share, part)
+        return best and best[1]
 
     def called(self, metric: Metric) -> Message:
         """What a user calls ``metric``."""
@@ -384,6 +436,16 @@ class ServiceFacts:
             }
             self._after[remedies] = figures if served.complete and known(figures, of=TOLD) else None
         return self._after.get(remedies)
+
+
+def chance(found: int, every: int, share: float) -> float:
+    """How likely ``found`` and more of ``every`` pair are among a ``share`` of all pairs."""
+    terms = (
+        math.lgamma(every + 1) - math.lgamma(k + 1) - math.lgamma(every - k + 1)
+        + k * math.log(share) + (every - k) * math.log1p(-share)
+        for k in range(found, every + 1)
+    )  # fmt: skip
+    return sum(map(math.exp, terms))
 
 
 def known(*figures: dict[str, float], of: tuple[str, ...] = FIGURES) -> list[str]:

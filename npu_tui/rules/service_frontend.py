@@ -11,8 +11,7 @@ from npu_tui.analysis.service_steps import ROUNDING
 from npu_tui.analysis.service_timeline import TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_answers import held_by_prompts
-from npu_tui.rules.service_engines import SHORT
-from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts
+from npu_tui.rules.service_facts import SHARE, SHORT, Cause, ServiceFacts
 from npu_tui.rules.service_parts import part
 from npu_tui.rules.service_waits import ranges_within
 from npu_tui.trace.arrays import summed

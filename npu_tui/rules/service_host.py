@@ -13,8 +13,7 @@ from npu_tui.analysis.service_host import of_range, shared_of
 from npu_tui.analysis.service_model import ServiceModel
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT
-from npu_tui.rules.service_engines import SHORT
-from npu_tui.rules.service_facts import Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import SHORT, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import message

@@ -16,8 +16,8 @@ from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
-from npu_tui.rules.service_engines import SHORT, beside_others
-from npu_tui.rules.service_facts import SLOWER, Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.rules.service_engines import beside_others
+from npu_tui.rules.service_facts import SHORT, SLOWER, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ from msgspec.structs import asdict, replace
 from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, FAR_LONGER, HALF, LITTLE, NEARLY_ALL, SOME, UNSEEN
 from npu_tui.analysis.service_model import ServiceModel, evenly
 from npu_tui.analysis.service_timeline import TPOT
-from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, chance, draft_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN, WHOLE_MS, plus
@@ -161,7 +160,7 @@ def _beside(facts: ServiceFacts) -> Cause | None:
     _, counts = np.unique(asked, return_counts=True)
     alike, pairs = int((counts * (counts - 1)).sum()) // 2, len(asked) * (len(asked) - 1) // 2
     share, found = float(beside.sum()) / pairs, int(again.sum())
-    if found < max(SOME, LITTLE * len(rids)) or not 0 < share < 1 or _chance(int(equal.sum()), alike, share) > _SURE:
+    if found < max(SOME, LITTLE * len(rids)) or not 0 < share < 1 or chance(int(equal.sum()), alike, share) > _SURE:
         return None
     expected = (alike - int(equal.sum())) * share / (1 - share)
     cost = np.zeros(len(lat.start), np.int64)
@@ -186,16 +185,6 @@ def _beside(facts: ServiceFacts) -> Cause | None:
 def _spread(gone: I64, engines: I64, model: ServiceModel) -> ServiceModel:
     """``model`` without the requests ``gone``, the others on ``engines`` in turn."""
     return evenly(without(gone, model), engines)
-
-
-def _chance(found: int, every: int, share: float) -> float:
-    """How likely ``found`` and more of ``every`` pair are among a ``share`` of all pairs."""
-    terms = (
-        math.lgamma(every + 1) - math.lgamma(k + 1) - math.lgamma(every - k + 1)
-        + k * math.log(share) + (every - k) * math.log1p(-share)
-        for k in range(found, every + 1)
-    )  # fmt: skip
-    return sum(map(math.exp, terms))
 
 
 def without(gone: I64, model: ServiceModel) -> ServiceModel:

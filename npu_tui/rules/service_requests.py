@@ -112,8 +112,11 @@ def queue(facts: ServiceFacts) -> Cause | None:
     }  # fmt: skip
     if passed:
         words |= {"share": max(overtaken), "over": int(np.count_nonzero(facts.found.overtaken[facts.ttft.rids]))}
+        trait = facts.trait_of(facts.found.overtaken)
+        title = "queue_behind" if trait else "queue_overtaken"
         draft = draft_of(
-            max(overtaken), "queue_overtaken", "queue_overtaken_detail", words, facts.found.overtaken,
+            max(overtaken), title, "queue_overtaken_detail", words | (trait.words if trait else {}),
+            facts.found.overtaken,
             facts.held(TTFT.queue_full), _in_turn, "service_order",
         )  # fmt: skip
         return replace(draft, instead=("room", _more_room) if helps else ("second", more))
@@ -415,8 +418,11 @@ def kv(facts: ServiceFacts) -> Cause | None:
         ),
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         remedy, ("SERVICE.KV" if remedy is _more_blocks else f"service_{kind}",),
-        instead=("blocks", _more_blocks) if kind in ("answers", "head", "gone") else _quick_swaps(facts) if taken else None,
+        instead=("blocks", _more_blocks) if kind in _HOLDERS else _quick_swaps(facts) if taken else None,
     )  # fmt: skip
+
+
+_HOLDERS = "answers", "head", "gone"  # kinds of requests that hold the blocks for which others wait
 
 
 def _in_turns(facts: ServiceFacts, words: dict[str, Any]) -> Cause | None:

@@ -217,9 +217,11 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
     outlook = cause.hint or _outlook(facts, cause) or message("finding.service.unknown", why=why)
     if part_of is not None:
         outlook = message("finding.service.part_of", id=part_of)
+    trait = facts.trait_of(cause.cost)
+    who = message("finding.service.who", **trait.words) if trait else ""
     return Finding(
         rule.id, rule.cls, "info" if part_of or share < LITTLE else severity_of(facts.limits, share), cause.title,
-        sentences(cause.detail, outlook), tuple(evidence), advise(*(cause.advice or rule.advice or (rule.id,))),
+        sentences(cause.detail, who, outlook), tuple(evidence), advise(*(cause.advice or rule.advice or (rule.id,))),
         None if gain is None else round(gain), "medium" if cause.after is None else "high",
         tuple(title for title, _ in rule.pages), step_after_ns=None if then is None else round(then), part_of=part_of,
         unit="token" if figure.startswith("tpot") else "request", count=len(lat.ttft),

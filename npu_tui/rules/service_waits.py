@@ -12,8 +12,7 @@ from npu_tui.analysis.limits import HALF, HARDLY_ANY, LITTLE, NOTABLE, SOME
 from npu_tui.analysis.service_cost import FEWEST
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_timeline import TTFT
-from npu_tui.rules.service_engines import SHORT
-from npu_tui.rules.service_facts import Cause, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import SHORT, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import message
 from npu_tui.trace.service import ADAPTERS, GRAMMARS, UNKNOWN

@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.arrays import F64, I8, I32, I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.nature import Nature
@@ -263,6 +264,12 @@ FETCHERS = "fetch", "download"
 DISPATCHERS, EAGER = ("cudagraphdispatcher.dispatch",), "NONE"
 """The name, in lower case, of the range that chooses the graph of a pass, and its mode where it takes none:
 https://docs.vllm.ai/en/latest/design/cuda_graphs/ (CUDAGraphMode)."""
+COMMON_ARGS = frozenset({"rid", "rids", "tid", "pid", "start_datetime", "end_datetime"})
+"""What the tool says of ranges of any kind; its metrics end with ``=`` or ``+``, their scopes begin with ``scope#``."""
+IDENTITIES = frozenset({"hash", "hashes", "id", "ids", "name", "names"})
+"""Last words of the args that tell one thing from another, as ``mm_hashes`` of pictures and ``lora_id`` of adapters do
+(https://docs.vllm.ai/en/latest/features/multimodal_inputs/, https://docs.vllm.ai/en/latest/features/lora/); numbers of
+other names say how much it is."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 
@@ -272,7 +279,7 @@ class EngineRanges(ServiceRows):
 
     ``name`` such as httpReq, Enqueue, Dequeue, tokenize, sample, detokenize; an event without a length ends where it
     starts. ``process`` and ``thread`` are as they are written there, ``rid`` that of the only request it is about.
-    ``mode`` is how a pass is dispatched, a code of ``Service.texts`` or ``NONE``, of ranges that say so.
+    ``event`` is the ordinal with which ``Service.args`` reads what else is said of it.
     """
 
     name: I32
@@ -281,7 +288,7 @@ class EngineRanges(ServiceRows):
     process: I32
     thread: I32
     rid: I32
-    mode: I32
+    event: I64
 
 
 TABLES: dict[str, type[ServiceRows]] = {
@@ -360,6 +367,8 @@ class Service(Struct, dict=True, eq=False):
     read_spans: Callable[[], EngineRanges]
     ordinals: dict[str, int] = {}
     """The ordinal of the first row of each table among the slices of the trace, where there is one."""
+    args: ArgReader = ArgReader()
+    """Reads what is said of each range."""
 
     @once
     def members(self) -> Members:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from served import figure, of_services, served, written
 from service import MS, Service
@@ -14,6 +15,7 @@ from service import MS, Service
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.load.load import load
+from npu_tui.load.service import read_service
 from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_requests import _quick_swaps
 from npu_tui.rules.service_verdict import JudgedService, judged
@@ -124,3 +126,21 @@ def test_a_range_of_a_request_that_waits_is_named(tmp_path: Path) -> None:
     first = judged(load(tmp_path), Thresholds()).findings.findings[0]
     assert (first.id, first.title.code) == ("SERVICE.WAIT", "finding.service.wait_range")
     assert "make_grammar" in words(first.title)
+
+
+@pytest.mark.parametrize("starves", [True, False])
+def test_requests_that_others_overtake_are_told_by_what_they_have_in_common(starves: bool, tmp_path: Path) -> None:
+    """Few are overtaken, which only the tail shows; what a third of all have by chance is no reason."""
+    service = Service(newest=True, budget=512, gap=160 * MS, per_prompt=60_000)
+    found = timeline(read_service(written(service, tmp_path, trace=True)))
+    behind = {found.service.rids[rid] for rid in np.flatnonzero(found.overtaken)}
+    path = tmp_path / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    for number, event in enumerate(event for event in events if event["name"] == "httpReq"):
+        event["args"]["priority"] = 10 if (starves and event["args"]["rid"] in behind) or number % 5 == 0 else 0
+    path.write_text(json.dumps(events))
+    first = judged(load(tmp_path), Thresholds()).findings.findings[0]
+    assert first.id == "SERVICE.QUEUE"
+    assert words(first.title).startswith("Later requests overtake those with priority 10" if starves else
+                                         "Later requests overtake others")  # fmt: skip
+    assert ("is lost by requests with priority 10" in words(first.detail)) == starves
