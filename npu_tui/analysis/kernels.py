@@ -372,6 +372,39 @@ def matrix_flops(table: KernelTable) -> F64:
     return flops
 
 
+CONVOLUTION = re.compile(r"conv[23]d(?:backprop(?:input|filter))?(?:d|v\d)?", re.IGNORECASE)
+
+
+def convolution_of(kind: str, inputs: str | None, outputs: str | None) -> tuple[float, bool]:
+    """The FLOP of a convolution of type ``kind`` or of its gradient, and whether it is a product of reshaped tensors.
+
+    It is one if its windows, of several elements, have none in common. Each element of what it makes is a product with
+    a whole filter. Filters are the first side of their tensor, or its second and third one (FRACTAL_Z). Not-a-number
+    where the shapes do not tell.
+    """
+    entered, left = ([shape for shape in sides_of_shapes(text) if len(shape) > 3] for text in (inputs, outputs))
+    if CONVOLUTION.fullmatch(kind) is None or len(entered) < 2 or not left:
+        return math.nan, False
+    if "filter" in kind.lower():
+        weight, both = left[0], sorted(entered[:2], key=math.prod)
+        made, read = both if _filters(weight, both[0]) else both[::-1]
+    else:
+        read, weight, made = (left[0], *entered[:2]) if "input" in kind.lower() else (*entered[:2], left[0])
+    filters = _filters(weight, made)
+    if not filters:
+        return math.nan, False
+    products = math.prod(made) * math.prod(weight) // filters
+    plain = filters == weight[0] and read[1] == weight[1] and math.prod(weight[2:]) > 1
+    return 2.0 * products, plain and products <= math.prod(read) * filters
+
+
+def _filters(weight: list[int], made: list[int]) -> int:
+    """How many filters ``weight`` has, if that is how many channels ``made`` has; else 0."""
+    if weight[0] == made[1]:
+        return weight[0]
+    return weight[1] * weight[2] if weight[1] * weight[2] == made[1] * made[-1] else 0
+
+
 def _flops_of(kind: str, inputs: str | None, outputs: str | None) -> float:
     if _GROUPED.fullmatch(kind):
         return grouped_flops(inputs, outputs)

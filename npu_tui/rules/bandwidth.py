@@ -12,14 +12,24 @@ from collections import Counter
 import numpy as np
 
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
-from npu_tui.analysis.kernels import KernelTable, is_half, sides_of_shapes, unquoted
+from npu_tui.analysis.kernels import (
+    CONVOLUTION,
+    KernelTable,
+    convolution_of,
+    is_half,
+    matrix_flops,
+    sides_of_shapes,
+    unquoted,
+)
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF, Threshold
+from npu_tui.analysis.limits import ANOTHER_KIND, BEST_PERCENTILE, ENOUGH, HALF, Threshold
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
 from npu_tui.rules.cores import KERNEL_SHARE, MTE2_CUBE, MTE2_VECTOR, VECTOR_KINDS, on_few_cores, reading
 from npu_tui.rules.facts import CUBE, MOVES, Facts
 from npu_tui.rules.kernels import cheaper_kernels, kernels_of_a_kind, longest_kernels, most_time
+from npu_tui.rules.launching import SMALL_KERNEL_US
+from npu_tui.rules.model import Confidence
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.rules.sequences import ELEMENTWISE
 from npu_tui.trace.arrays import I64, Bools
@@ -272,16 +282,27 @@ VECTOR_MB = Threshold("vector_mb", 4.0)
 VECTOR_SLOW = Threshold("vector_slow", 0.25)
 
 
+def _large(facts: Facts) -> Bools:
+    """Which kernels of the vector cores read and write much; (n,)."""
+    table = facts.kernel_table
+    return table.core.where(lambda core: core in VECTOR_KINDS) & (table.bytes >= facts.limits[VECTOR_MB] * 1e6)
+
+
+def best_speed(facts: Facts) -> float | None:
+    """The bandwidth that large vector kernels reach at best, bytes/ns; None where too few of them show it."""
+    speed = facts.kernel_table.speed[_large(facts)]
+    speed = speed[np.isfinite(speed)]
+    # A percentile, as a single short kernel may seem to reach any speed.
+    return float(np.percentile(speed, BEST_PERCENTILE)) if len(speed) >= ENOUGH else None
+
+
 def vectors(facts: Facts) -> Draft | None:
     """Large vector kernels that compute little and stay far below the bandwidth that others of their kind reach."""
-    limits, table = facts.limits, facts.kernel_table
-    large = table.core.where(lambda core: core in VECTOR_KINDS) & (table.bytes >= limits[VECTOR_MB] * 1e6)
+    limits, table, best = facts.limits, facts.kernel_table, best_speed(facts)
     speed = table.speed
-    rows = np.flatnonzero(large & np.isfinite(speed))
-    if len(rows) < ENOUGH:
+    rows = np.flatnonzero(_large(facts) & np.isfinite(speed))
+    if best is None:
         return None
-    # A percentile, as a single short kernel may seem to reach any speed.
-    best = float(np.percentile(speed[rows], BEST_PERCENTILE))
     busy = np.nan_to_num(table.ratios["vec"]) >= HALF
     # What runs on few cores is slow because of that.
     slow = rows[(speed[rows] < limits[VECTOR_SLOW] * best) & ~busy[rows] & ~on_few_cores(facts)[rows]]
@@ -293,6 +314,38 @@ def vectors(facts: Facts) -> Draft | None:
     words = {"slow": limits[VECTOR_SLOW], "best": best, "part": part}
     advice = advise("bandwidth", "vector_layout", "vector_other")
     return cheaper_kernels(facts, slow, table.bytes[slow] / best, "vectors.{}", place, advice, "low", **words)
+
+
+def slow(facts: Facts) -> tuple[Draft, ...]:
+    """Kernels that take many times what their shapes need: products that are written as convolutions, and any other.
+
+    They need as long as products in this profile of as many bits take for their FLOP, or others for their bytes,
+    whichever is longer. What a vector unit computes, and what attention does, shapes do not tell.
+    """
+    table, best = facts.kernel_table, best_speed(facts)
+    known = (table.duration >= facts.limits[SMALL_KERNEL_US] * 1000) & ~on_few_cores(facts)
+    flops, apart, half = matrix_flops(table), np.zeros(len(table), np.bool_), table.dtypes.where(is_half)
+    need = np.full(len(table), np.nan) if best is None else table.bytes / best
+    for row in np.flatnonzero(known & table.type.where(lambda kind: CONVOLUTION.fullmatch(kind) is not None)).tolist():
+        flops[row], apart[row] = convolution_of(table.type.at(row) or "", table.shapes.at(row), table.outputs.at(row))
+    product = known & table.type.where(lambda kind: "matmul" in kind.lower()) & (flops > 0)
+    vector = table.core.where(lambda core: core in VECTOR_KINDS) & (np.nan_to_num(table.ratios["vec"]) < HALF)
+    computed = table.type.where(lambda kind: CUBE.search(kind) is not None and "attention" not in kind.lower())
+    for each in (half, ~half):
+        pace = (flops / np.maximum(table.duration, 1))[product & each]
+        if len(pace) >= ENOUGH:
+            rows = np.flatnonzero(computed & each)
+            need[rows] = np.fmax(need[rows], flops[rows] / np.percentile(pace, BEST_PERCENTILE))
+        else:
+            known &= ~(computed & each)
+    known &= (vector & ~computed & ~_large(facts)) | (computed & np.isfinite(flops))
+    known &= need * ANOTHER_KIND < table.duration
+    note, drafts = message("finding.slow.place"), list[Draft | None]()
+    for key, chosen in (("windows", known & apart), ("slow", known & ~apart)):
+        rows = np.flatnonzero(chosen)
+        sure: Confidence = "high" if key == "windows" else "low"
+        drafts.append(cheaper_kernels(facts, rows, need[rows], f"{key}.{{}}", lambda row: note, advise(key), sure))
+    return tuple(draft for draft in drafts if draft is not None)
 
 
 RULES: tuple[Rule, ...] = (
@@ -344,5 +397,20 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-05",),
         reach="place",
+    ),
+    Rule(
+        "KERNEL.PACE",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=slow,
+        thresholds=(SMALL_KERNEL_US, *GRADES),
+        advice=("windows", "slow"),
+        pages=(pages.TUNING,),
+        change="""\
+-x = self.proj(x)  # Conv3d whose stride is its kernel, on [patches, 3, 2, 14, 14]
++x = torch.nn.functional.linear(x.flatten(1), self.proj.weight.flatten(1))
+""",
+        sources=("operator tuning guide 0-05",),
+        reach="cause",
     ),
 )

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import BEST_PERCENTILE, ENOUGH, HALF
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
-from npu_tui.rules.cores import VECTOR_KINDS
+from npu_tui.rules.bandwidth import best_speed
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.kernels import cheaper_kernels
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, priced, ranked
@@ -38,7 +38,7 @@ _ATTENTION = re.compile(r"flash_?attention|infer_?attention|fusion_?attention", 
 
 def sorts(facts: Facts) -> Draft | None:
     """Sorts of whole rows of which only a few are taken afterwards; reading them once finds these."""
-    table, best = facts.kernel_table, _best_speed(facts)
+    table, best = facts.kernel_table, best_speed(facts)
     sorting, slicing = _is(table, _SORT), _is(table, _SLICE)
     if best is None or not sorting.any():
         return None
@@ -165,14 +165,6 @@ def next_on_stream(table: KernelTable) -> I64:
     following = np.full(len(table), -1, np.int64)
     following[order[:-1]] = np.where(np.diff(code[order]) == 0, order[1:], -1)
     return following
-
-
-def _best_speed(facts: Facts) -> float | None:
-    """The bandwidth that vector kernels reach at best, bytes/ns; None where too few of them show it."""
-    table = facts.kernel_table
-    speed = table.speed[table.core.where(lambda core: core in VECTOR_KINDS)]
-    speed = speed[np.isfinite(speed)]
-    return float(np.percentile(speed, BEST_PERCENTILE)) if len(speed) >= ENOUGH else None
 
 
 def second_backward(facts: Facts) -> Draft | None:

@@ -58,7 +58,7 @@ class Training:
         if trained:
             link = {"cat": "fwdbwd", "name": "fwdbwd", "id": trained.strip("<"), "bp": "e", "pid": 4001, "tid": tid}
             self.trace.events.append(link | {"ph": "f" if backward else "s", "ts": self.trace._ts(self.at + 1)})
-        vector = not any(word in kind for word in ("MatMul", "Attention"))
+        vector = not any(word in kind for word in ("MatMul", "Attention", "Conv"))
         cells = {"Name": name, "Type": kind, "Accelerator Core": "AI_VECTOR_CORE" if vector else "AI_CORE"}
         cells |= {
             "Start Time(us)": self.trace._ts(begin),

@@ -96,6 +96,22 @@ def attended(mask: str) -> Work:
     return lambda job, number: passes(job, number, layer)
 
 
+def patches(kernel: int) -> Work:
+    """Patches of 2 × 2 elements embedded by a convolution that moves 2 at a time, with its gradient, both slow."""
+
+    def work(job: Training, number: int) -> None:
+        passes(job, number)
+        read, weight, made = "16,4,32,32", f"512,4,{kernel},{kernel}", "16,512,16,16"
+        place = {"stack": "vit.py(34): forward"}
+        job.run("Conv2D", 4000, f"{read};{weight}", made, op="aten::conv2d", trained=f"{number}91", **place)
+        name = "ConvolutionBackward0"
+        job.run("Conv2DBackpropFilter", 4000, f"{read};{made}", weight, op=name, trained=f"<{number}91")
+        for _ in range(8):
+            job.run("Add", 10, "1024,1024", "1024,1024", "FLOAT", op="aten::add")
+
+    return work
+
+
 _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
 """How long it takes to read what is sorted as fast as ``Add`` reads and writes, us."""
 
@@ -113,6 +129,8 @@ _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
             4 * 200,
             "Gradients are converted to 32 bits and added by kernels of their own",
         ),
+        (patches(2), "KERNEL.PACE", 2 * 3900, "compute a matrix product as a convolution, most at vit.py:34"),
+        (patches(3), "KERNEL.PACE", 2 * 3780, "more than ten times what the shapes need"),
         (summed("Mul"), "OP.MOVES", 4 * 100, "Moving and converting data (Cast)"),
     ],
 )
