@@ -19,7 +19,7 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import CUBE, MOVES, Facts
-from npu_tui.rules.functions import frames_of, line_within, stacks_of_launches, within, without_passes
+from npu_tui.rules.functions import called_from, frames_of, line_within, stacks_of_launches, within, without_passes
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.rule import (
@@ -226,48 +226,81 @@ _RECOMPUTING = re.compile(
     rf"(?:{_EVALUATE})?CheckpointFunctionBackward|.*torch/utils/checkpoint\.py\(\d+\): recompute_fn"
 )
 """Around what is computed again: the reentrant way, whose own backward pass lies inside as well, and the other one."""
-
-
 _SMALLEST = 32 * 2**30
 """Memory of the smallest devices that train, such as those of the Ascend 910A; what a device has is not recorded."""
 
 
-def recompute(facts: Facts) -> Draft | None:
-    """What the backward pass computes again because activation checkpointing does not keep it."""
+def recompute(facts: Facts) -> tuple[Draft, ...]:
+    """What the backward pass computes again because activation checkpointing does not keep it; what it does twice."""
     trace, slices = facts.trace, facts.trace.slices
     again = facts.names_where(lambda name: _RECOMPUTING.fullmatch(name) is not None)
     if not again.any():
-        return None
+        return ()
     evaluating = facts.names_where(lambda name: name.startswith(_EVALUATE))
     operations = operation_of(trace, facts.kernels)
-    kernels, operations = facts.kernels[operations >= 0], operations[operations >= 0]
+    at = np.flatnonzero(operations >= 0)
+    operations = operations[at]
     around = Around(trace, (again | evaluating)[slices.name])
     inner = around.find(slices.lane[operations], slices.start[operations], slices.end[operations])
     chosen = (inner >= 0) & again[slices.name[inner]]
-    items, time = kernels[chosen], int(facts.length(kernels[chosen]).sum())
+    at, operations, inner = at[chosen], operations[chosen], inner[chosen]
+    twice = _more_than_once(facts, at, slices.end[inner] - slices.start[inner])
+    nested = _recomputed(facts, at[twice], operations[twice], called_from(facts, np.unique(inner[twice])))
+    return tuple(draft for draft in (nested, _recomputed(facts, at, operations)) if draft is not None)
+
+
+def _more_than_once(facts: Facts, at: I64, around: I64) -> Bools:
+    """Which of the kernels at ``at``, computed again within what takes ``around`` ns, are so once more; (n,).
+
+    Of each type and shapes there are more than passes forward compute: those within the shortest, as checkpoints nest.
+    """
+    table, (_, code), twice = facts.kernel_table, facts.kernel_types, np.zeros(len(at), np.bool_)
+    if not table.shapes.is_known or len(table) != len(facts.kernels):
+        return twice
+    kind = code.astype(np.int64) * (len(table.shapes.values) + 1) + table.shapes.code + 1
+    forward = np.isin(facts.kernel_phases, [PHASES.index("forward"), PHASES.index("neither")])
+    forward[at] = False
+    for each in np.unique(kind[at]).tolist():
+        mine, first = np.flatnonzero(kind[at] == each), np.count_nonzero(forward & (kind == each))
+        if first:
+            twice[mine[np.argsort(around[mine], kind="stable")][: max(len(mine) - first, 0)]] = True
+    return twice
+
+
+def _recomputed(
+    facts: Facts, at: I64, operations: I64, nested: tuple[CodeLine, ...] | None = None
+) -> Draft | None:  # fmt: skip
+    """The draft about kernels computed again that ``operations`` launched; of checkpoints ``nested`` there, if any."""
+    items = facts.kernels[at]
+    time = int(facts.length(items).sum())
     if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
         return None
-    lines = ranked(lines_by(facts, operations[chosen], facts.length(items)), LISTED)
+    lines = nested or tuple(line for line, _ in ranked(lines_by(facts, operations, facts.length(items)), LISTED))
     reserved = facts.inputs.memory().curve("reserved")
     most = 0 if reserved is None else int(reserved.value.max(initial=0))
     peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=most)
     spare = 0 < most <= HALF * _SMALLEST
     if spare:
         peak = message("finding.recompute.spare", peak=most, capacity=_SMALLEST)
+    choice = nested is None and not spare  # of time for memory
     words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
-    under = [line_within(facts, line, operations[chosen], facts.length(items)) for line, _ in lines]
-    named = message("finding.share.lines", lines=under) if lines else ""
+    words |= {"at": message("finding.dtype.at", line=line_of(lines[0])) if nested else ""}
+    under = [line_within(facts, line, operations, facts.length(items)) for line in lines]
+    named = message("finding.share.lines", lines=under) if lines and nested is None else ""
+    key = "recompute" if nested is None else "nested"
     return Draft(
-        severity_of(facts.limits, facts.share(time)) if spare else "low",
-        message("finding.recompute.title", **words),
-        sentences(message("finding.recompute.detail", **words), named, peak),
+        "low" if choice else severity_of(facts.limits, facts.share(time)),
+        title := message(f"finding.{key}.title", **words),
+        sentences(message(f"finding.{key}.detail", **words), named, peak if nested is None else ""),
         facts.longest(items, lambda item: message("finding.recompute.place"), 5),
+        advise(key),
         weight=time,
-        code_lines=tuple(line for line, _ in lines),
-        verdict=message("finding.recompute.title", **words),
+        code_lines=lines,
+        verdict=title,
         removes=facts.span_of(items),
-        change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations[chosen])),
-        choice=not spare,  # of time for memory
+        change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations)),
+        choice=choice,
+        reach="place" if nested is None else "cause",
     )
 
 
@@ -295,7 +328,10 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
     lines = lines_of_stacks(trace, stack_of(trace, operation_of(trace, facts.kernels)))[0]
     line, updates = lines[at], _updates(facts, phase, lines)[at]
     # A line that trains something is a part of the model.
-    apart = chosen & ~again & (phase[at] == PHASES.index("forward")) & ((line < 0) | ~np.isin(line, line[~chosen]))
+    before, after = (beside[at] for beside in _phases_beside(facts, phase))
+    passed = (before == PHASES.index("forward")) & (after == PHASES.index("backward"))  # and the other begins
+    inside = (phase[at] == PHASES.index("forward")) | (passed & (phase[at] == PHASES.index("neither")))
+    apart = chosen & ~again & inside & ((line < 0) | ~np.isin(line, line[~chosen]))
     types, code = facts.kernel_types
     if any(CUBE.search(types[kind]) for kind in np.unique(code[at[apart]]).tolist()):
         apart[:] = False
@@ -303,6 +339,15 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
     drafts = [_untrained(facts, at[part], operations[part], subject, named) for subject, part, named in parts]
     drafts[-1] = _with_its_function(facts, drafts[-1], facts.kernels[at[updates]], phase)
     return tuple(draft for draft in drafts if draft is not None)
+
+
+def _phases_beside(facts: Facts, phase: I64) -> tuple[I64, I64]:
+    """The known phases of what was launched before and after each kernel, of such phases, -1 without; (kernels,)."""
+    launch = facts.trace.slices.start[operation_of(facts.trace, facts.kernels)]
+    known = np.flatnonzero(phase != PHASES.index("neither"))
+    known = known[np.argsort(launch[known], kind="stable")]
+    place, of_known = np.searchsorted(launch[known], launch), np.append(phase[known], -1)
+    return of_known[place - 1], of_known[place]
 
 
 def _with_its_function(facts: Facts, draft: Draft | None, items: I64, phase: I64) -> Draft | None:
@@ -346,11 +391,8 @@ def _updates(facts: Facts, phase: I64, line: I64) -> Bools:
     Nothing else is launched at their line, which does so to many tensors, or to such as the optimizer has; (kernels,).
     """
     shapes, (types, code) = facts.kernel_table.shapes.code, facts.kernel_types
-    launch = facts.trace.slices.start[operation_of(facts.trace, facts.kernels)]
-    known = np.flatnonzero(phase != PHASES.index("neither"))
-    known = known[np.argsort(launch[known], kind="stable")]
-    stepping = phase == PHASES.index("optimizer")
-    behind = np.append(stepping[known], True)[np.searchsorted(launch[known], launch) - 1]
+    stepping, before = phase == PHASES.index("optimizer"), _phases_beside(facts, phase)[0]
+    behind = (before < 0) | (before == PHASES.index("optimizer"))
     plain, listed = (
         np.array([rule(name) for name in types] + [False], np.bool_)[code]
         for rule in (lambda name: _ELEMENTWISE.fullmatch(name) is not None, lambda name: name.startswith("Foreach"))
@@ -481,8 +523,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "python"),
         check=recompute,
         thresholds=GRADES,
-        advice=("recompute",),
-        gpu=("recompute",),
+        advice=("nested", "recompute"),
+        gpu=("nested", "recompute"),
         pages=(pages.TUNING,),
         change="""\
 -out = checkpoint(layer, x)

@@ -13,14 +13,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, called_lines, library_line, own_lines, stack_of, user_line
-from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.limits import ALMOST_ALL, AWAKE_NS, COPY_NS, HALF, NOTABLE
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.rules.blame import waited_copies
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside, length_of, together, without
-from npu_tui.rules.rule import line_of
+from npu_tui.rules.rule import line_of, ranked
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said
@@ -183,6 +183,21 @@ def waited_before(facts: Facts, owner: Owner, sites: Sequence[Owner]) -> Owner |
         if behind > most:
             most, found = behind, site
     return found
+
+
+def called_from(facts: Facts, operations: I64) -> tuple[CodeLine, ...]:
+    """The frames of the user within which most of ``operations`` run, on whatever thread; the innermost of each."""
+    trace, slices = facts.trace, facts.trace.slices
+    frames = facts.named(("python", "other"), lambda name: user_line(name) is not None)
+    counts: dict[CodeLine, int] = {}
+    for lane in np.unique(slices.lane[frames]).tolist():
+        every = Around(trace, np.sort(frames[slices.lane[frames] == lane]))
+        at = every.find(np.full(len(operations), lane, np.int32), slices.start[operations], slices.end[operations])
+        for frame in at[at >= 0].tolist():
+            line = user_line(trace.name_of(frame))
+            if line is not None:
+                counts[line] = counts.get(line, 0) + 1
+    return tuple(line for line, _ in ranked(counts))
 
 
 def _work_of(owner: Owner) -> int:

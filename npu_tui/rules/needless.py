@@ -12,7 +12,6 @@ import re
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.limits import HALF
@@ -20,8 +19,9 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.bandwidth import best_speed
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.functions import called_from
 from npu_tui.rules.kernels import cheaper_kernels
-from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, priced, ranked
+from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, priced
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import message
 from npu_tui.trace.model import FORWARD_BACKWARD
@@ -178,7 +178,7 @@ def second_backward(facts: Facts) -> Draft | None:
     around = Around(trace, again).find(slices.lane[operations], slices.start[operations], slices.end[operations])
     items = kernels[around >= 0]
     change, removes = Change(tasks=(TaskCut(items),)) | facts.without_operations(again), facts.span_of(items)
-    lines = _called_from(facts, again)
+    lines = called_from(facts, again)
     words: dict[str, object] = {"at": message("finding.dtype.at", line=line_of(lines[0])) if lines else ""}
     words["count"] = len(again)
     words["time"] = int(facts.length(items).sum()) / facts.count
@@ -206,21 +206,6 @@ def _walked_again(facts: Facts) -> I64:
     recorded = np.unique(source)
     inside = Around(trace, every).find(slices.lane[recorded], slices.start[recorded], slices.end[recorded])
     return again[:0] if (inside >= 0).any() else again
-
-
-def _called_from(facts: Facts, operations: I64) -> tuple[CodeLine, ...]:
-    """The frames of the user within which most of ``operations`` run, on whatever thread; the innermost of each."""
-    trace, slices = facts.trace, facts.trace.slices
-    frames = facts.named(("python", "other"), lambda name: user_line(name) is not None)
-    counts: dict[CodeLine, int] = {}
-    for lane in np.unique(slices.lane[frames]).tolist():
-        every = Around(trace, np.sort(frames[slices.lane[frames] == lane]))
-        at = every.find(np.full(len(operations), lane, np.int32), slices.start[operations], slices.end[operations])
-        for frame in at[at >= 0].tolist():
-            line = user_line(trace.name_of(frame))
-            if line is not None:
-                counts[line] = counts.get(line, 0) + 1
-    return tuple(line for line, _ in ranked(counts))
 
 
 RULES: tuple[Rule, ...] = (

@@ -46,3 +46,60 @@ def test_a_single_pass_backward_is_not_told(tmp_path: Path) -> None:
     for number in range(1, 4):
         job.step(number, passes)
     assert "OP.BACKWARD" not in {row.id for row in job.found(tmp_path)}
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_what_nested_checkpoints_compute_once_more_is_told_with_its_caller(tmp_path: Path, nested: bool) -> None:
+    """Each layer is computed again in the backward pass, and its part once more."""
+    job = Training()
+
+    def again(job: Training, around: str) -> None:
+        begun = job.at
+        job.run("MatMulV3", 400, op="aten::mm", trained="<")
+        for frame in (around, "torch/utils/checkpoint.py(1060): recompute_fn"):
+            job.trace.add(4001, 4002, frame, begun - 1, job.at - begun, cat="python_function", args={})
+
+    def work(job: Training, number: int) -> None:
+        for layer in range(4):
+            job.run("MatMulV3", 400, trained=f"{number}{layer}1")
+        for layer in reversed(range(4)):
+            for _ in range(1 + nested):
+                again(job, "wrap.py(37): run_part")
+            job.run("MatMulV3", 900, "512,512;512,300", op="MmBackward0", trained=f"<{number}{layer}1")
+
+    for number in range(1, 4):
+        job.step(number, work)
+    found = [row for row in job.found(tmp_path, "low") if row.id == "OP.RECOMPUTE"]
+    assert [row.severity for row in found] == ["high", "low"][not nested :]
+    if nested:
+        assert "wrap.py:37 in run_part()" in words(found[0].title)
+        assert (found[0].gain_ns or 0) / 1000 == pytest.approx(4 * 400, rel=0.05)
+
+
+@pytest.mark.parametrize(("before", "told"), [(True, True), (False, False)])
+def test_what_is_computed_between_the_passes_without_a_gradient_is_told(
+    tmp_path: Path, before: bool, told: bool
+) -> None:
+    """Statistics of the logits before the pass backward; what is computed behind it belongs to the update."""
+    job = Training()
+
+    def entropy(job: Training) -> None:
+        for kind in ("LogSoftmaxV2", "ArgMaxV2", "ReduceSum"):
+            job.run(kind, 300, op="aten::softmax", stack="actor.py(75): entropy|train.py(2): step")
+
+    def work(job: Training, number: int) -> None:
+        for layer in range(4):
+            job.run("MatMulV3", 400, trained=f"{number}{layer}1")
+        if before:
+            entropy(job)
+        backward(job, number, 4)
+        if not before:
+            entropy(job)
+
+    for number in range(1, 4):
+        job.step(number, work)
+    found = [row for row in job.found(tmp_path) if row.id == "OP.NOGRAD"]
+    assert bool(found) == told
+    if told:
+        assert "actor.py:75 in entropy()" in words(found[0].title)
+        assert (found[0].gain_ns or 0) / 1000 == pytest.approx(3 * 300, rel=0.05)
