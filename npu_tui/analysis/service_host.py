@@ -157,6 +157,14 @@ def again_of(found: ServiceTimeline, rows: I64) -> Again | None:
     return None
 
 
+def differs_in(found: ServiceTimeline, rows: I64) -> tuple[str, list[Any]] | None:
+    """In which arg each of the ranges ``rows`` of one kind differs from all others, and its values; None if in none."""
+    for key, values in said_of(found.service, rows).items() if len(rows) > 1 else ():
+        if None not in values and len({str(value) for value in values}) == len(values):
+            return key, values
+    return None
+
+
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")
 
 

@@ -369,7 +369,7 @@ SERVICE_RULES = (
         "SERVICE.STALL", "request_wait_latency", lambda facts: stops(facts) or stall(facts), SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
                 "service_stall_timer", "service_stall_quota", "service_store", "service_stall_passes",
-                "service_stall_first"),
+                "service_stall_first", "service_again", "service_adapters"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(

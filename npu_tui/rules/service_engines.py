@@ -17,12 +17,13 @@ from npu_tui.analysis.limits import (
     NEARLY_ALL,
     NOTABLE,
     OUTLYING,
+    PLACES,
     SOME,
     UNSEEN,
     Threshold,
 )
 from npu_tui.analysis.service_cost import FEWEST, fitted, in_lockstep, line_of, work_of
-from npu_tui.analysis.service_host import Named, named_in
+from npu_tui.analysis.service_host import Named, differs_in, named_in
 from npu_tui.analysis.service_model import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, Steps, late_workers
@@ -32,7 +33,7 @@ from npu_tui.rules.service_facts import COMPUTING, SHARE, SHORT, SLOWER, SLOWEST
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.service import STORES, UNKNOWN, plus
+from npu_tui.trace.service import ADAPTERS, COMPILERS, STORES, UNKNOWN, plus
 from npu_tui.trace.text import brief
 
 RANK_LOAD = Threshold("service_rank_load", 1.3)
@@ -331,7 +332,8 @@ def stall(facts: ServiceFacts) -> Cause | None:
         here = np.flatnonzero((given != UNKNOWN) & (lat.tpot != UNKNOWN) & (lat.engine == number))
         tokens[here] = covered_within(begin, end, given[here], given[here] + lat.tpot[here])
     of_first, of_tokens = facts.ttft.shares(first[facts.ttft.rids]), facts.tpot.shares(tokens[facts.tpot.rids])
-    if not any(facts.notable(of) or facts.worth(of, _unstalled, NOTABLE) for of in (of_first, of_tokens)):
+    part = any(facts.notable(of) or facts.worth(of, _unstalled, NOTABLE) for of in (of_first, of_tokens))
+    if not part and not facts.gains(_unstalled):  # a percentile of few requests has all of it
         return None
     within, longest = stalls.within, int(np.argmax(stalls.lasting))
     named = named_in(facts.found, stalls.begin, stalls.end, int(stalls.lasting.min()) // 2)
@@ -377,7 +379,28 @@ def stall(facts: ServiceFacts) -> Cause | None:
         return draft
     words |= {"names": [brief(facts.found.service.text(one.name), SHORT) for one in named]}
     title = message(f"finding.service.stall_{'of' if one else 'named'}", **words)
-    return _fetched(facts, replace(draft, title=title), named)
+    return _fetched(facts, _needless(facts, replace(draft, title=title), words, named), named)
+
+
+def _needless(facts: ServiceFacts, draft: Cause, words: dict[str, Any], named: list[Named]) -> Cause:
+    """``draft``, and where what lies there does again what was done before, or makes what a size needs: that."""
+    rows, name = named[0].rows, facts.found.service.text(named[0].name).lower()
+    again = facts.again(rows)
+    if again is not None and (remedy := facts.freed(again[1])) is not None and facts.gains(remedy):
+        title = message("finding.service.stall_repeats", **words | again[0].args)
+        advised = "service_adapters" if any(word in name for word in ADAPTERS) else "service_again"
+        detail = sentences(draft.detail, again[0])
+        return replace(draft, title=title, detail=detail, remedy=remedy, advice=(advised,))
+    differs = differs_in(facts.found, rows)
+    said = (
+        message("finding.service.stall_each", key=brief(differs[0], SHORT), values=_some(differs[1])) if differs else ""
+    )
+    advice = ("service_stall_sizes",) if any(word in name for word in COMPILERS) else draft.advice
+    return replace(draft, detail=sentences(draft.detail, said), advice=advice)
+
+
+def _some(values: list[Any]) -> list[str]:
+    return [brief(str(value), SHORT) for value in values[:PLACES]]
 
 
 def _fetched(facts: ServiceFacts, draft: Cause, named: list[Named]) -> Cause:

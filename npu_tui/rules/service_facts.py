@@ -29,7 +29,18 @@ from npu_tui.analysis.service_cost import (
     slower_since,
 )
 from npu_tui.analysis.service_growth import Grown, Padded, grown_of, over_all, padded_in
-from npu_tui.analysis.service_host import EAGER_PASS, Stops, freed, modes_of, said_of, stops_of, taken_out
+from npu_tui.analysis.service_host import (
+    EAGER_PASS,
+    Stops,
+    again_of,
+    freed,
+    modes_of,
+    of_rows,
+    parts_of,
+    said_of,
+    stops_of,
+    taken_out,
+)
 from npu_tui.analysis.service_model import ServiceModel, model_of, with_engines
 from npu_tui.analysis.service_replay import FAITHFUL, FIGURES, TOLD, recorded, replayed
 from npu_tui.analysis.service_steps import Work
@@ -181,6 +192,17 @@ class ServiceFacts:
                 if likely <= UNSEEN and (best is None or likely < best[0]):
                     best = likely, Trait(key, value, share, part)
         return best and best[1]
+
+    def again(self, rows: I64) -> tuple[Message, I64] | None:
+        """What is said of the ranges ``rows`` of one kind that do what was done before, and what these take of cycles.
+
+        None where hardly any do.
+        """
+        told = again_of(self.found, rows)
+        if told is None:
+            return None
+        words = {"key": brief(told.key, SHORT), "again": len(told.rows), "of": len(rows), "distinct": told.distinct}
+        return message("finding.service.again", **words), of_rows(self.found, told.rows, *parts_of(self.found.steps))
 
     def called(self, metric: Metric) -> Message:
         """What a user calls ``metric``."""

@@ -89,7 +89,8 @@ def queue(facts: ServiceFacts) -> Cause | None:
     steps = facts.found.steps
     found = [(facts.ttft, facts.ttft.part(TTFT.queue_full)), (facts.tpot, facts.tpot.part(TPOT.queue_full))]
     metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
-    shares, overtaken = metric.shares(waits), facts.ttft.shares(facts.found.overtaken[facts.ttft.rids])
+    behind = np.minimum(facts.found.overtaken, facts.cost(TTFT.queue_full))
+    shares, overtaken = metric.shares(waits), facts.ttft.shares(behind[facts.ttft.rids])
     passed = facts.model is not None and facts.model.rank is not None
     passed = passed and (facts.notable(overtaken) or facts.worth(overtaken, _in_turn))
     if not passed and not facts.notable(shares):
@@ -111,12 +112,12 @@ def queue(facts: ServiceFacts) -> Cause | None:
         "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
     }  # fmt: skip
     if passed:
-        words |= {"share": max(overtaken), "over": int(np.count_nonzero(facts.found.overtaken[facts.ttft.rids]))}
-        trait = facts.trait_of(facts.found.overtaken)
+        words |= {"share": max(overtaken), "over": int(np.count_nonzero(behind[facts.ttft.rids]))}
+        trait = facts.trait_of(behind)
         title = "queue_behind" if trait else "queue_overtaken"
         draft = draft_of(
             max(overtaken), title, "queue_overtaken_detail", words | (trait.words if trait else {}),
-            facts.found.overtaken,
+            behind,
             facts.held(TTFT.queue_full), _in_turn, "service_order",
         )  # fmt: skip
         return replace(draft, instead=("room", _more_room) if helps else ("second", more))

@@ -257,6 +257,8 @@ ADAPTERS = "lora", "adapter"
 """Words, in lower case, in what ranges are called in which an adapter is loaded."""
 STORES = ("load_kv",)
 """Words, in lower case, in what ranges are called in which blocks come from a store outside of the engine."""
+COMPILERS = "compile", "capture"
+"""Words, in lower case, in what ranges are called in which a graph or a kernel is made for a size."""
 GRAMMARS = ("grammar",)
 """Words, in lower case, in what ranges are called in which the grammar of a structured output is compiled."""
 FETCHERS = "fetch", "download"

@@ -18,7 +18,7 @@ from npu_tui.load.load import load
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_requests import _quick_swaps
-from npu_tui.rules.service_verdict import JudgedService, judged
+from npu_tui.rules.service_verdict import JudgedService, judge, judged
 from npu_tui.strings import words
 
 pytestmark = of_services
@@ -144,3 +144,42 @@ def test_requests_that_others_overtake_are_told_by_what_they_have_in_common(star
     assert words(first.title).startswith("Later requests overtake those with priority 10" if starves else
                                          "Later requests overtake others")  # fmt: skip
     assert ("is lost by requests with priority 10" in words(first.detail)) == starves
+
+
+def _with_inputs(folder: Path, service: Service, least: int, **said: Any) -> tuple[JudgedService, list[dict[str, Any]]]:
+    """What is said of ``service`` with ranges where inputs take ``least`` ns, and these; ``said`` gives their args."""
+    written(service, folder, trace=True)
+    path = folder / "chrome_tracing.json"
+    events: list[dict[str, Any]] = json.loads(path.read_bytes())
+    like = next(event for event in events if event["name"] == "forward")
+    zero = like["ts"] - served(service).batches[0].forward[0] / 1000
+    long = [batch for batch in served(service).batches if batch.forward[0] - batch.execute[0] > least]
+    ranges = [
+        dict(like, name="execute_mm_encoder", ts=zero + one.execute[0] / 1000, args={
+            "num_items": 1, **{key: value(at) for key, value in said.items()}
+        }, dur=(one.forward[0] - one.execute[0]) / 1000) for at, one in enumerate(long)
+    ]  # fmt: skip
+    path.write_text(json.dumps(events + ranges))
+    return judged(load(folder), Thresholds()), ranges
+
+
+@pytest.mark.parametrize("pictures", [4, 1000])
+def test_what_is_done_again_is_told_by_what_it_was_done_for(pictures: int, tmp_path: Path) -> None:
+    """The same pictures need no encoder again; of others nothing says so. Counts of items are no pictures."""
+    service = Service(requests=100, adapter=120 * MS)
+    found, ranges = _with_inputs(tmp_path, service, 100 * MS, mm_hashes=lambda at: [f"p{at % pictures}"])
+    first, again = found.findings.findings[0], max(len(ranges) - pictures, 0)
+    assert first.id == "SERVICE.STALL"
+    assert (f"({again} of {len(ranges)} times by mm_hashes)" in words(first.title)) == bool(again)
+    assert ("shares outputs of the encoder" in words(first.advice[0])) == bool(again)
+    assert ("Each of them is for another mm_hashes" in words(first.detail)) == (not again)
+
+
+def test_a_tail_of_few_requests_has_its_cause(tmp_path: Path) -> None:
+    """A dozen steps hold up no more than a p99: without them it is that of the same service without these."""
+    service = Service(requests=300, gap=400 * MS, capture=50 * MS)
+    found = judge(timeline(read_service(written(service, tmp_path))))
+    first = found.findings.findings[0]
+    assert (first.id, first.severity) == ("SERVICE.STALL", "high")
+    value = words(first.detail).split("TTFT p99 ")[1].split(" → ")[1].split(" ms")[0]
+    assert float(value) * MS == pytest.approx(figure(replace(service, capture=0), "ttft", 99), rel=0.1)
