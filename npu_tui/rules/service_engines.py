@@ -230,7 +230,8 @@ def slow_host(facts: ServiceFacts) -> Cause | None:
     kind = "rank_host" if facts.lockstep is None else "rank_host_all"
     cost = _engine_of(facts, engine, share) if facts.lockstep is None else (facts.cost(*TPOT) * share).astype(np.int64)
     blame = np.where(steps.engine == engine, steps.cycle[:, list(_HOST)].sum(axis=1), 0)
-    return draft_of(share, kind, "rank_host_detail", words, cost, blame, as_others, "service_rank_host")
+    draft = draft_of(share, kind, "rank_host_detail", words, cost, blame, as_others, "service_rank_host")
+    return replace(draft, root=True)
 
 
 _HOST = Cycle.schedule, Cycle.prepare, Cycle.sampling

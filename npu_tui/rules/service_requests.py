@@ -126,7 +126,8 @@ def queue(facts: ServiceFacts) -> Cause | None:
     if (endless := _at_limit(facts, words, more)) is not None:
         return replace(endless, instead=("room", _more_room) if helps else ("second", more))
     kind = "room" if helps else "burst" if empty >= HALF else "load"
-    title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
+    own = {"room": "queue_limited", "burst": "queue_in_bursts"}.get(kind, "queue")
+    title = f"queue_at_{side}" if side else own
     draft = draft_of(
         max(shares), title, f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
         facts.cost(TTFT.queue_full, TPOT.queue_full), facts.held(TTFT.queue_full),

@@ -37,6 +37,7 @@ class JudgedService(SubjectVerdict, frozen=True, kw_only=True):
     remedies: dict[str, Remedy]
 
 
+_LIMITS = "SERVICE.QUEUE", "SERVICE.KV"  # of what requests wait for while steps run
 _Weighed = tuple[ServiceRule, Cause, str | None]
 """A rule, what it found, and the id of the finding that this is a part of: it is gone once that one is."""
 
@@ -146,17 +147,7 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         if after is not None:  # chunks trade one latency for another, and instances cost: they come after what does not
             weight = facts.better(now, after) * (HALF if rule.id == "SERVICE.MIX" or cause.buys else 1.0)
         weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))
-    others = [cause for _, _, cause in weighed]
-    weighed = [
-        (
-            _besides(
-                facts, _on_top(facts, weight, cause, others) if rule.id == "SERVICE.QUEUE" else weight, cause, others
-            ),
-            rule,
-            cause,
-        )
-        for weight, rule, cause in weighed
-    ]
+    weighed = [(_besides(facts, one, weighed), *one[1:]) for one in weighed]
     weighed.sort(key=lambda one: (-one[0], not one[2].likely, -_would_gain(facts, one[2]) if one[2].hint else 0.0))
     found: list[_Weighed] = []
     for _, rule, cause in weighed:
@@ -177,22 +168,27 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
     return sorted(found, key=lambda one: one[2] is not None)
 
 
-def _on_top(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause]) -> float:
-    """The ``weight`` left to larger batches (``one``) once another cause is mended, which may be why they are full."""
-    for other in others:
-        if other is not one and one.remedy is not None and other.remedy is not None and other.after is not None:
-            both = facts.after(other.remedy, one.remedy)
-            weight = weight if both is None else min(weight, facts.better(other.after, both))
-            weight = min(weight, HALF * facts.better(facts.figures, other.after)) if other.feeds else weight
-    return weight
+def _besides(
+    facts: ServiceFacts, weighed: tuple[float, ServiceRule, Cause], others: list[tuple[float, ServiceRule, Cause]]
+) -> float:
+    """The weight left to a cause once those are mended which it hangs on: it is longer, or gains more, by them.
 
-
-def _besides(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause]) -> float:
-    """The ``weight`` left to ``one`` once what lengthens it, and other parts too, is mended."""
-    for other in others:
-        if other.root and other is not one and one.after is not None and other.remedy and other.after and one.remedy:
-            both = facts.after(other.remedy, one.remedy)
-            weight = weight if both is None else min(weight, facts.better(other.after, both))
+    Others are longer by a root. A batch is full by what takes long in itself. And while requests wait for places or
+    blocks, whatever shortens steps shortens that queue by far more: what takes little itself counts without it.
+    """
+    weight, rule, one = weighed
+    share: float = facts.limits[SHARE]
+    for _, other_rule, other in others:
+        if rule.id == "SERVICE.QUEUE":
+            hangs = other.root or other.share >= share
+        else:
+            hangs = other.root or (other_rule.id in _LIMITS and one.share < share)
+        if other is one or not hangs or one.remedy is None or other.remedy is None or other.after is None:
+            continue
+        if one.after is not None and (both := facts.after(other.remedy, one.remedy)) is not None:
+            weight = min(weight, facts.better(other.after, both))
+        if other.feeds:
+            weight = min(weight, HALF * facts.better(facts.figures, other.after))
     return weight
 
 

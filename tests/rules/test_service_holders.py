@@ -119,6 +119,25 @@ def test_the_owner_is_told_first_and_its_gain_is_that_of_the_mean(
     assert ns == pytest.approx(then, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("service", "title", "part"),
+    [
+        (Service(requests=200, max_seqs=10, gap=170 * MS, sample=2200 * US), "with 10 in a batch", "SERVICE.SAMPLING"),
+        (
+            _short(gap=50 * MS, inputs=1500 * US, hosts=(100, 100, 100, 350), speed=(100,) * 4, shares=(1,) * 4),
+            "The host of DP rank 3 takes", "SERVICE.INPUTS",
+        ),
+    ],
+)  # fmt: skip
+def test_a_limit_and_a_rank_come_before_what_gains_more_by_them(
+    service: Service, title: str, part: str, tmp_path: Path
+) -> None:
+    """What takes little of each step shortens a queue, or what one rank is slow in, by more than itself."""
+    first, other, *_ = told(service, tmp_path).findings.findings
+    assert title in words(first.title)
+    assert (other.id, other.part_of) == (part, first.id)
+
+
 def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path: Path) -> None:
     """Huge prompts, which an engine takes whole or not at all, wait for blocks: the others pass in the replay."""
     service = _short(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
