@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import NEARLY_ALL, NOTABLE, Threshold
+from npu_tui.analysis.limits import LITTLE, NEARLY_ALL, NOTABLE, Threshold
 from npu_tui.analysis.service_model import ServiceModel, accepted, fewer_drafts, undrafted
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT
@@ -56,6 +56,8 @@ def drafts(facts: ServiceFacts) -> Cause | None:
     fewer |= {few: partial(fewer_drafts, few, count, ratio) for few in range(1, count)}
     takes = {few: after["tpot_mean"] for few, remedy in fewer.items() if (after := facts.after(remedy))}
     best = min(takes, key=lambda few: takes[few])
+    if 0 in takes and takes[best] > (1 - LITTLE) * takes[0]:  # what none would take is known best
+        best = 0
     if (gain := facts.better(facts.figures, facts.after(fewer[best]))) >= facts.limits[SHARE]:
         told = message("finding.service.drafts_fewer", best=best)
         return replace(

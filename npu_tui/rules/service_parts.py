@@ -288,11 +288,13 @@ def _handover(facts: ServiceFacts) -> Cause | None:
         time, alone = time + int((ended - begun)[here].sum()), alone + int((end - begin).sum())
     if busy.sum() < HALF * (begun[rids] - left).sum() or alone < ALMOST_ALL * time:
         return found
-    own = max(facts.tpot.share(TPOT.transfer)[0], facts.ttft.share(TTFT.transfer)[0])
     between = lat.ttft_parts[:, [TTFT.output, TTFT.other, TTFT.bubble]].sum(axis=1)
     first = facts.ttft.shares(np.minimum(busy, between)[facts.ttft.rids])[0]
     metric, share = (facts.ttft, first) if first > found.share else (facts.tpot, found.share)
-    words = {"share": share, "metric": facts.called(metric)}
+    words = {
+        "share": share, "metric": facts.called(metric), "wait": float(busy[rids].mean()),
+        "median": float(np.median((ended - begun)[pulls])),
+    }  # fmt: skip
 
     def at_once(model: ServiceModel) -> ServiceModel:
         return replace(model, handover=np.maximum(model.handover - busy[model.rids], 0))
@@ -302,14 +304,9 @@ def _handover(facts: ServiceFacts) -> Cause | None:
 
     told, explained = (message(f"finding.service.{key}", **words) for key in ("serial", "serial_detail"))
     kind, advice = _grows(facts)
-    if advice == "service_setup":  # what takes the same time for any prompt is no matter of the link: it can overlap
-        return replace(
-            found, title=told, detail=sentences(kind, explained), remedy=at_once, instead=("pulls", without),
-            advice=("service_serial", advice),
-        )  # fmt: skip
-    return replace(
-        found, share=found.share + own, title=told, detail=sentences(kind, explained), remedy=without,
-        instead=("serial", at_once), advice=(advice, "service_serial"),
+    return replace(  # what each takes itself is the lesser matter: it is told besides
+        found, title=told, detail=sentences(explained, kind if advice == "service_setup" else ""), remedy=at_once,
+        instead=("pulls", without), advice=("service_serial", advice),
     )  # fmt: skip
 
 

@@ -336,6 +336,12 @@ def test_fewer_drafts_are_replayed_where_they_gain_more_than_none(tmp_path: Path
     assert float(value) * MS == pytest.approx(mean(simulated_alike, "tpot"), rel=0.1)
 
 
+def test_no_drafts_are_replayed_where_fewer_gain_hardly_more(tmp_path: Path) -> None:
+    first = told(_short(drafts=3, draft=5 * MS, accepted=200), tmp_path).findings.findings[0]
+    assert first.id == "SERVICE.DRAFTS"
+    assert "Replayed with " not in words(first.detail)
+
+
 def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
