@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from kept import kept
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fixtures"))
 
 from service import Service, serve
+from service_causes import Trouble
 from service_writer import Folder, latencies
 
 of_services = pytest.mark.reached_from(
@@ -45,3 +47,9 @@ def written(service: Service, folder: Path, **options: bool) -> Path:
 def figure(service: Service, metric: str, share: int) -> float:
     """A percentile of what really came of ``service``, ns."""
     return float(np.percentile(latencies(served(service).requests)[metric], share))
+
+
+def shortened(trouble: Trouble, requests: int) -> Trouble:
+    """``trouble`` and its twin with the first ``requests`` only."""
+    twin = None if trouble.remedied is None else replace(trouble.remedied, requests=requests)
+    return replace(trouble, service=replace(trouble.service, requests=requests), remedied=twin)

@@ -141,6 +141,7 @@ class ServiceFacts:
         self.latencies: Latencies = found.latencies
         self.ttft, self.tpot = self.latencies.metrics
         self._after = dict[tuple[Remedy, ...], dict[str, float] | None]()
+        self._unchanged: tuple[ServiceModel, dict[str, float]] | None = None
 
     @property
     def knows_blocks(self) -> bool:
@@ -360,7 +361,7 @@ class ServiceFacts:
         """The share of TTFT or TPOT (means, the larger share) that ``remedy`` saves in the replay, trusted or not."""
         if self.model is None:
             return 0.0
-        now, then = (replayed(model).figures() for model in (self.model, remedy(self.model)))
+        now, then = self._figures_of(self.model), replayed(remedy(self.model)).figures()
         return max((1 - then[name] / now[name] for name in ("ttft_mean", "tpot_mean") if now[name] > 0), default=0.0)
 
     def changes(self, then: dict[str, float]) -> list[Message]:
@@ -426,8 +427,14 @@ class ServiceFacts:
                 found = max(found, (other, self._faithful(other)), key=lambda one: len(one[1]))
         return found if found[1] else None
 
+    def _figures_of(self, model: ServiceModel) -> dict[str, float]:
+        """The figures of ``model``; replayed once where it is asked of again before another."""
+        if self._unchanged is None or self._unchanged[0] is not model:
+            self._unchanged = model, replayed(model).figures()
+        return self._unchanged[1]
+
     def _faithful(self, model: ServiceModel) -> list[str]:
-        served, real = replayed(model).figures(), self.figures
+        served, real = self._figures_of(model), self.figures
         return [name for name in TOLD if real[name] > 0 and abs(served[name] / real[name] - 1) <= FAITHFUL]
 
     def _outweighs(self, name: str, then: float) -> bool:
@@ -437,7 +444,7 @@ class ServiceFacts:
     @once
     def _off(self) -> dict[str, float]:
         """How far the figures of the unchanged replay are from the recorded ones, ns."""
-        served = replayed(self.model).figures() if self.model is not None else {}
+        served = self._figures_of(self.model) if self.model is not None else {}
         return {name: abs(told - self.figures[name]) for name, told in served.items()}
 
     @property

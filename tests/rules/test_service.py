@@ -16,10 +16,10 @@ from npu_tui.load.load import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
-from served import of_services, served, written
+from served import of_services, served, shortened, written
 from service_causes import write_service
 from service_writer import EPOCH_NS
-from services import ALL, NEAR, Trouble, outcome
+from services import ALL, NEAR, outcome
 
 from npu_tui.analysis.limits import Number, Threshold, Thresholds
 from npu_tui.analysis.service_cost import Cost, Slower
@@ -41,14 +41,14 @@ NAMED = ["kv a block more", "kv some kept", "wait", "transfer", "stalls", "late 
 
 @pytest.mark.parametrize("name", SILENT)
 def test_healthy_services_are_silent(name: str, tmp_path: Path) -> None:
-    found = outcome(_short(ALL[name], 20), 1, tmp_path)
+    found = outcome(shortened(ALL[name], 20), 1, tmp_path)
     assert found.named == []
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMED)
 def test_cause_first_with_the_gain_of_its_twin(name: str, tmp_path: Path) -> None:
-    found = outcome(_short(ALL[name], 100), 2, tmp_path)
+    found = outcome(shortened(ALL[name], 100), 2, tmp_path)
     assert found.named[0] == ALL[name].finding
     assert found.error is not None
     assert found.error <= NEAR
@@ -57,13 +57,13 @@ def test_cause_first_with_the_gain_of_its_twin(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["serial full", "full rank"])
 def test_places_are_held_by_requests_that_a_step_leaves_out(name: str, tmp_path: Path) -> None:
     """Steps of prompts alone have room only in appearance; where one rank is full, more places are no remedy."""
-    assert outcome(_short(ALL[name], 150), 1, tmp_path).named == [ALL[name].finding]
+    assert outcome(shortened(ALL[name], 150), 1, tmp_path).named == [ALL[name].finding]
 
 
 @pytest.mark.parametrize("name", ["scheduler", "transfer"])
 def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
     """When its first schedule begins, and not where that ends or on the decode side: the time before it is the same."""
-    trouble = _short(ALL[name], 80)
+    trouble = shortened(ALL[name], 80)
     found = timeline(read_service(written(trouble.service, tmp_path)))
     rids, opened = found.service.rids, found.steps.opened[found.latencies.first]
     came = {f"cmpl-{request.rid:06d}": EPOCH_NS + request.enqueue for request in served(trouble.service).requests}
@@ -86,15 +86,15 @@ def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
 
 
 def test_the_worker_that_the_others_wait_for(tmp_path: Path) -> None:
-    found = outcome(_short(ALL["late_worker"], 60), 1, tmp_path)
+    found = outcome(shortened(ALL["late_worker"], 60), 1, tmp_path)
     assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.WORKERS"], True)
 
 
 def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
     """From some moment on nothing is hit: that is the cause. Where nothing ever was, nobody knows what could be."""
-    found = outcome(_short(ALL["prefix"], 180), 1, tmp_path / "cold")
+    found = outcome(shortened(ALL["prefix"], 180), 1, tmp_path / "cold")
     assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.PREFIX"], True)
-    written(replace(_short(ALL["prefix"], 60).service, prefix=1), tmp_path / "none")
+    written(replace(shortened(ALL["prefix"], 60).service, prefix=1), tmp_path / "none")
     judged = judge(timeline(read_service(tmp_path / "none")))
     assert ("SERVICE.PREFIX", "info") in [(one.id, one.severity) for one in judged.findings.findings]
     assert not judged.findings.leaders
@@ -103,7 +103,7 @@ def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
 
 def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
     """Half of the pulls begin later, on another rank: to this one the link is six times as fast."""
-    written(_short(ALL["transfer"], 80).service, tmp_path)
+    written(shortened(ALL["transfer"], 80).service, tmp_path)
     path = tmp_path / "pd_split_kvcache.csv"
     rows = list(csv.DictReader(path.open(newline="")))
     for row in rows[::2]:
@@ -136,7 +136,7 @@ def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
 
 def test_events_of_the_kv_cache_tell_of_the_engine_that_their_request_is_on(tmp_path: Path) -> None:
     """MindIE names requests, neither ranks nor all blocks, and dates alone."""
-    trouble = _short(ALL["kv"], 100)
+    trouble = shortened(ALL["kv"], 100)
     written(replace(trouble.service, shares=(1, 1), gap=trouble.service.gap // 2), tmp_path)
     batches = list(csv.DictReader((tmp_path / "batch.csv").open(newline="")))
     kept = {"start_datetime": "start_time", "end_datetime": "end_time"}
@@ -160,11 +160,6 @@ def test_events_of_the_kv_cache_tell_of_the_engine_that_their_request_is_on(tmp_
     first = judge(timeline(read_service(tmp_path))).findings.findings[0]
     assert first.id == "SERVICE.KV"
     assert "blocks were free (median)" in words(first.detail)
-
-
-def _short(trouble: Trouble, requests: int) -> Trouble:
-    twin = None if trouble.remedied is None else replace(trouble.remedied, requests=requests)
-    return replace(trouble, service=replace(trouble.service, requests=requests), remedied=twin)
 
 
 def test_a_replay_of_half_a_recording_ends(tmp_path: Path) -> None:
@@ -260,7 +255,7 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
 
 def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServiceFacts, "_faithful", lambda *_: ["ttft_p99", "tpot_p99"])
-    written(_short(ALL["small chunks"], 60).service, tmp_path)
+    written(shortened(ALL["small chunks"], 60).service, tmp_path)
     found = timeline(read_service(tmp_path))
     assert [finding.id for finding in judge(found).findings.findings] == ["SERVICE.CHUNKS"]
     cause = next(rule for rule in SERVICE_RULES if rule.id == "SERVICE.CHUNKS").check(ServiceFacts(found, Thresholds()))
@@ -269,14 +264,14 @@ def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_full_decode_engine_is_no_scheduler_that_waits(tmp_path: Path) -> None:
-    written(_short(ALL["full decode"], 60).service, tmp_path)
+    written(shortened(ALL["full decode"], 60).service, tmp_path)
     assert [finding.id for finding in judge(timeline(read_service(tmp_path))).findings.findings] == ["SERVICE.QUEUE"]
 
 
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
     said = []
     for old in (False, True):
-        folder = written(_short(ALL["kv"], 60).service, tmp_path / str(old), old=old)
+        folder = written(shortened(ALL["kv"], 60).service, tmp_path / str(old), old=old)
         verdict = judge(timeline(read_service(folder)))
         said.append(([(one.id, one.title.code) for one in verdict.findings.findings], verdict.figures["ttft_p99"]))
     assert said[0][0] == said[1][0]
@@ -284,7 +279,7 @@ def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
 
 
 def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
-    written(_short(ALL["kv"], 60).service, tmp_path)
+    written(shortened(ALL["kv"], 60).service, tmp_path)
     hidden = {
         "request": ["queue_wait_time(ms)"],
         "batch": ["total_blocks", "used_blocks", "free_blocks", "blocks_allocated", "blocks_freed"],
@@ -303,7 +298,7 @@ def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
 
 
 def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
-    written(_short(ALL["kv"], 60).service, tmp_path)
+    written(shortened(ALL["kv"], 60).service, tmp_path)
     rows = list(csv.reader((tmp_path / "batch.csv").open(encoding="utf-8", newline="")))
     kept = [place for place, column in enumerate(rows[0]) if "blocks" not in column]
     with (tmp_path / "batch.csv").open("w", encoding="utf-8", newline="") as out:

@@ -23,7 +23,7 @@ from npu_tui.strings import words
 pytestmark = of_services
 
 _ANSWERED = 40  # tokens of each answer, for which 64 are computed
-_SERVICE = Service(requests=120, tenants=(Tenant(1, (200, 1000), (64, 64)),))
+_SERVICE = Service(requests=80, tenants=(Tenant(1, (200, 1000), (64, 64)),))
 
 
 def _answered(folder: Path, tokens: int) -> JudgedService:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from measured import session_of
-from served import of_services, served, written
+from served import of_services, served, shortened, written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
-from service_causes import TROUBLES
+from service_causes import TROUBLES as WHOLE
 from service_writer import latencies
 
 from npu_tui.load.load import load
@@ -27,6 +27,8 @@ from npu_tui.tui.tabs.findings import findings
 from npu_tui.tui.tabs.table import Context, TabTable
 
 pytestmark = of_services
+
+TROUBLES = {name: shortened(trouble, 80) for name, trouble in WHOLE.items()}
 
 _TIME = re.compile(r"\d (?:ns|µs|ms|s)\b")
 _OF = {"en": r"\ba |\beach |\bper |median|longest|takes|lost", "zh": r"每|一步|该"}

@@ -16,7 +16,7 @@ from npu_tui.strings import words
 
 pytestmark = of_services
 
-_SERVICE = Service(requests=120)
+_SERVICE = Service(requests=80)
 
 
 def _told(service: Service, folder: Path) -> JudgedService:
@@ -49,7 +49,7 @@ def test_what_takes_long_all_the_time_or_by_the_queue_does_not_grow(service: Ser
     assert not _told(service, tmp_path).facts.grown
 
 
-_RANKS = Service(requests=240, gap=55 * MS, shares=(1, 1, 1), inputs=MS)
+_RANKS = Service(requests=80, gap=55 * MS, shares=(1, 1, 1), inputs=MS)
 
 
 @pytest.mark.parametrize("lockstep", [True, False])
@@ -74,7 +74,7 @@ def test_ranks_with_like_hosts_are_not_told_apart(tmp_path: Path) -> None:
 
 def test_pulls_that_wait_for_a_place_are_told_with_the_side_that_is_short(tmp_path: Path) -> None:
     """They begin once one is free: no transfer and no handover is slow, and more places are what helps."""
-    usual = replace(_SERVICE, requests=200, gap=90 * MS, pull=6 * US, seated=True)
+    usual = replace(_SERVICE, requests=80, gap=90 * MS, pull=6 * US, seated=True)
     found = _told(replace(usual, max_seqs=5), tmp_path)
     first = found.findings.findings[0]
     assert words(first.title).startswith("Requests wait for a place on the decode side, which is short")
@@ -99,7 +99,7 @@ def test_passes_that_are_compiled_anew_are_told_by_the_shapes_of_their_prompts(t
 
 def test_a_context_that_all_of_a_pass_are_padded_to_is_told(tmp_path: Path) -> None:
     tenants = (Tenant(6, (100, 300)), Tenant(1, (1500, 3000)))
-    usual = replace(_SERVICE, requests=200, tenants=tenants, per_context=900 * US)
+    usual = replace(_SERVICE, requests=80, tenants=tenants, per_context=900 * US)
     found = _told(replace(usual, padded=True), tmp_path)
     first = found.findings.findings[0]
     assert words(first.title).startswith("One long context makes a pass as long as if all of its requests had it")
@@ -128,7 +128,7 @@ def test_blocks_that_ended_requests_keep_are_told_with_for_how_long(tmp_path: Pa
 @pytest.mark.parametrize("limit", [3000 * MS, 0])
 def test_clients_that_give_up_and_try_again_are_told_with_how_long_they_wait(limit: int, tmp_path: Path) -> None:
     """The replay has the figures of a service whose clients wait for their first request."""
-    usual = replace(_SERVICE, requests=200, max_seqs=11)
+    usual = replace(_SERVICE, requests=80, max_seqs=11)
     found = _told(replace(usual, gives_up=limit), tmp_path)
     first = found.findings.findings[0]
     if not limit:
@@ -142,7 +142,7 @@ def test_clients_that_give_up_and_try_again_are_told_with_how_long_they_wait(lim
 
 
 def test_an_engine_that_looks_for_requests_now_and_then_is_told_with_how_often(tmp_path: Path) -> None:
-    usual = replace(_SERVICE, gap=2500 * MS)
+    usual = replace(_SERVICE, requests=120, gap=2500 * MS)
     found = _told(replace(usual, looks=150 * MS), tmp_path)
     first = found.findings.findings[0]
     assert words(first.title).startswith("An idle engine looks for new requests only every 15")

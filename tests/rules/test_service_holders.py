@@ -34,6 +34,8 @@ _BRIEF, _LENGTHY = Tenant(9, (200, 600)), Tenant(2, (4_000, 5_000))
 _BEGINS = Tenant(1, (1600, 2400))
 _short = partial(Service, requests=150)
 """So many show each trouble; the simulator's own 240 take half as long again, written, read and replayed."""
+_few = partial(Service, requests=70)
+"""So many are enough where every request, or every step, has what is wrong."""
 
 
 def told(service: Service, folder: Path) -> JudgedService:
@@ -50,50 +52,50 @@ def mean(service: Service, latency: str) -> float:
 @pytest.mark.parametrize(
     ("service", "without", "latency", "title"),
     [
-        (_short(grammar=70 * MS), {"grammar": 0}, "ttft", "Taking in some requests stops the scheduler"),
+        (_few(grammar=70 * MS), {"grammar": 0}, "ttft", "Taking in some requests stops the scheduler"),
         (_short(filled=64, per_decode=250 * US), {"filled": 0}, "tpot", "take the same time for any batch"),
-        (_short(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
-        (Service(launch=36 * MS), {"launch": 0}, "tpot", "No forward pass takes less than 36"),
+        (_few(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
+        (_short(launch=36 * MS), {"launch": 0}, "tpot", "No forward pass takes less than 36"),
         (
-            Service(frontend=MS, per_text=240 * US, serial_text=True, gap=145 * MS), {"serial_text": False}, "ttft",
+            _few(frontend=MS, per_text=240 * US, serial_text=True, gap=145 * MS), {"serial_text": False}, "ttft",
             "wait for the tokenizer, which works on 1 request at a time",
         ),
-        (_short(fetch=1600 * MS), {"fetch": 0}, "ttft", "wait for their fetch_media before they reach the queue"),
+        (_few(fetch=1600 * MS), {"fetch": 0}, "ttft", "wait for their fetch_media before they reach the queue"),
         (
-            _short(in_flight=5, gap=110 * MS), {"in_flight": 0}, "ttft",
+            _few(in_flight=5, gap=110 * MS), {"in_flight": 0}, "ttft",
             "No more than 5 requests are let in at a time",
         ),
-        (Service(ahead=200, blocks=100), {"blocks": 2000}, "ttft", "wait for blocks of the KV cache"),
+        (_few(ahead=200, blocks=100), {"blocks": 2000}, "ttft", "wait for blocks of the KV cache"),
         (
-            _short(reserve=4096, blocks=330), {"reserve": 0}, "ttft",
+            _few(reserve=4096, blocks=330), {"reserve": 0}, "ttft",
             "blocks that are reserved for longer answers",
         ),
-        (_short(lock=250, schedule=MS, per_text=6 * US), {"lock": 0}, "tpot", "Each open request slows all that"),
+        (_few(lock=250, schedule=MS, per_text=6 * US), {"lock": 0}, "tpot", "Each open request slows all that"),
         (_short(timer=200 * MS, gap=110 * MS), {"timer": 0}, "ttft", "nobody in before the first one has waited 20"),
         (
-            _short(max_seqs=6, gap=120 * MS), {"max_seqs": 48}, "ttft",
+            _few(max_seqs=6, gap=120 * MS), {"max_seqs": 48}, "ttft",
             "More requests come than end with 6 in a batch",
         ),
         (_short(drained=True), {"drained": False}, "ttft", "wait until the whole batch before them has ended"),
-        (_short(quota=55 * MS), {"quota": 0}, "tpot", "The host stops until the same moment of every 100.0 ms"),
-        (_short(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
-        (_short(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
+        (_few(quota=55 * MS), {"quota": 0}, "tpot", "The host stops until the same moment of every 100.0 ms"),
+        (_few(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
+        (_few(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
         (_short(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
         (
-            _short(scan=400 * US, max_seqs=9), {"scan": 0}, "tpot",
+            _few(scan=400 * US, max_seqs=9), {"scan": 0}, "tpot",
             "Scheduling takes ever longer with the requests that wait",
         ),
         (
-            Service(patience=300 * MS, gap=1_500 * MS, requests=120), {"patience": 0}, "ttft",
+            _few(patience=300 * MS, gap=1_500 * MS), {"patience": 0}, "ttft",
             "waits though requests are there and nothing runs",
         ),
         (_short(drafts=3, draft=90 * MS), {"drafts": 0}, "tpot", "Making drafts takes"),
         (
-            _short(budget=128, tenants=(_BEGINS,), gap=600 * MS), {"budget": 2048}, "ttft",
+            _few(budget=128, tenants=(_BEGINS,), gap=600 * MS), {"budget": 2048}, "ttft",
             "A step takes at most 128 tokens",
         ),
         (
-            _short(prefix=1536, tenants=(_BEGINS,), evicted=True, gap=220 * MS), {"evicted": False}, "ttft",
+            _few(prefix=1536, tenants=(_BEGINS,), evicted=True, gap=220 * MS), {"evicted": False}, "ttft",
             "compute 1,536 tokens anew that others had from the prefix cache",
         ),
         (
@@ -140,7 +142,7 @@ def test_a_limit_and_a_rank_come_before_what_gains_more_by_them(
 
 def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path: Path) -> None:
     """Huge prompts, which an engine takes whole or not at all, wait for blocks: the others pass in the replay."""
-    service = _short(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
+    service = _few(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
     written(service, tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     assert facts.model is not None
@@ -151,7 +153,7 @@ def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path
 
 def test_percentiles_of_other_latencies_are_told_where_they_change_much(tmp_path: Path) -> None:
     """The tail of TPOT may be what hurts, though TTFT gains more by the same change."""
-    written(_short(), tmp_path)
+    written(_few(), tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     then = facts.figures | {name: by * facts.figures[name] for name, by in (("ttft_p50", 0.5), ("tpot_p99", 0.8))}
     told_of = [words(one).split(" ms")[0].rpartition(" ")[0] for one in facts.changes(then)]
@@ -171,7 +173,7 @@ def between_tokens(service: Service) -> float:
 
 def test_prompts_that_come_first_are_told_by_the_distance_of_tokens(tmp_path: Path) -> None:
     """Computed whole, prompts stop all answers now and then; in chunks they take longer: told, not called a trouble."""
-    service = Service(tenants=(Tenant(1, (1200, 3600)),), gap=420 * MS, chunked=False, budget=8192)
+    service = _few(tenants=(Tenant(1, (1200, 3600)),), gap=420 * MS, chunked=False, budget=8192)
     said = told(service, tmp_path)
     assert said.figures["itl_p99"] == pytest.approx(between_tokens(service), rel=0.02)
     assert said.findings.leaders == ()
@@ -183,14 +185,14 @@ def test_prompts_that_come_first_are_told_by_the_distance_of_tokens(tmp_path: Pa
 
 def test_a_cache_that_gives_nothing_is_no_finding_where_nothing_says_that_prompts_are_alike(tmp_path: Path) -> None:
     """Most of TTFT is prefill and no prompt has a hit: what is not recorded is not checked."""
-    said = told(Service(tenants=(Tenant(1, (150, 2400)),), gap=260 * MS, prefix=128, cold_from=1), tmp_path)
+    said = told(_few(tenants=(Tenant(1, (150, 2400)),), gap=260 * MS, prefix=128, cold_from=1), tmp_path)
     assert said.findings.findings == ()
     assert "SERVICE.PREFIX" in dict(said.findings.not_checked)
 
 
 def test_what_runs_between_steps_is_named(tmp_path: Path) -> None:
     """The trace has a range of the engine after every step, while nothing else runs."""
-    written(Service(output=8 * MS, requests=120), tmp_path, trace=True)
+    written(Service(output=8 * MS, requests=70), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events = json.loads(path.read_bytes())
     steps = [event for event in events if event["name"] == "modelExec"]
@@ -201,7 +203,7 @@ def test_what_runs_between_steps_is_named(tmp_path: Path) -> None:
     assert words(first.title).startswith("Between steps the device waits for log_stats")
 
 
-@pytest.mark.parametrize(("service", "kind"), [(Service(max_seqs=9), "queue"), (Service(blocks=64), "kv")])
+@pytest.mark.parametrize(("service", "kind"), [(_few(max_seqs=9), "queue"), (_few(blocks=64), "kv")])
 def test_requests_that_run_on_after_their_end_keep_what_others_wait_for(
     service: Service, kind: str, tmp_path: Path
 ) -> None:
@@ -224,10 +226,10 @@ def test_requests_that_run_on_after_their_end_keep_what_others_wait_for(
 
 def test_prompts_that_may_begin_alike_are_told_with_what_a_cache_would_give(tmp_path: Path) -> None:
     """No prompt is far shorter than the others, and no hit is recorded; prompts of any length say nothing."""
-    alike = told(_short(tenants=(_BEGINS,), gap=260 * MS), tmp_path / "alike")
+    alike = told(_few(tenants=(_BEGINS,), gap=260 * MS), tmp_path / "alike")
     assert alike.findings.leaders == ()
     assert "if they share their first" in words(alike.findings.verdict[0])
-    other = told(_short(tenants=(Tenant(1, (100, 2400)),), gap=260 * MS), tmp_path / "other")
+    other = told(_few(tenants=(Tenant(1, (100, 2400)),), gap=260 * MS), tmp_path / "other")
     assert "if they share" not in " ".join(words(said) for said in other.findings.verdict)
 
 
@@ -246,15 +248,15 @@ def test_requests_that_come_again_are_told_beside_those_that_are_alike_by_chance
 
 def test_heaps_of_requests_are_told_where_chance_does_not_explain_them(tmp_path: Path) -> None:
     """Twelve at a time wait for each other; the same number by chance says nothing."""
-    heaps = told(_short(burst=12, gap=220 * MS), tmp_path / "heaps")
+    heaps = told(_few(burst=12, gap=220 * MS), tmp_path / "heaps")
     assert "come in heaps" in words(heaps.findings.verdict[0]) or "in bursts" in words(heaps.findings.verdict[0])
     assert heaps.findings.leaders == ()
-    assert told(_short(gap=220 * MS), tmp_path / "chance").findings.findings == ()
+    assert told(_few(gap=220 * MS), tmp_path / "chance").findings.findings == ()
 
 
 def test_drafts_that_save_more_than_they_cost_are_no_loss(tmp_path: Path) -> None:
     """Few are accepted, but they are nearly free: what good ones would give is told as what may be."""
-    said = told(_short(drafts=3, draft=100 * US, accepted=350), tmp_path)
+    said = told(_few(drafts=3, draft=100 * US, accepted=350), tmp_path)
     assert said.findings.leaders == ()
     (hint,) = [one for one in said.findings.findings if one.id == "SERVICE.DRAFTS"]
     assert hint.severity == "info"
@@ -263,7 +265,7 @@ def test_drafts_that_save_more_than_they_cost_are_no_loss(tmp_path: Path) -> Non
 
 def test_what_a_smaller_draft_model_would_give_is_no_finding(tmp_path: Path) -> None:
     """Drafts take long, but tokens come sooner with them: nothing shows that others take less."""
-    said = told(_short(drafts=3, draft=12 * MS), tmp_path)
+    said = told(_few(drafts=3, draft=12 * MS), tmp_path)
     assert said.findings.leaders == ()
     (hint,) = [one for one in said.findings.findings if one.id == "SERVICE.DRAFTS"]
     assert hint.severity == "info"
@@ -286,7 +288,7 @@ def test_what_samples_longer_is_named_by_its_ranges(tmp_path: Path) -> None:
 
 def test_text_that_is_made_between_steps_is_told_as_the_gap(tmp_path: Path) -> None:
     """The ranges belong to the process that answers, but no step begins before they end: late tokens are part of it."""
-    written(_short(output=12 * MS), tmp_path, trace=True)
+    written(_few(output=12 * MS), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events = json.loads(path.read_bytes())
     one = next(event for event in events if event["name"] == "detokenize")
@@ -297,7 +299,7 @@ def test_text_that_is_made_between_steps_is_told_as_the_gap(tmp_path: Path) -> N
     first, *others = judged(load(tmp_path), Thresholds()).findings.findings
     assert words(first.title).startswith("Between steps the device waits for detokenize")
     assert all(other.severity == "info" for other in others)
-    then = mean(_short(output=0), "tpot")
+    then = mean(_few(output=0), "tpot")
     value = words(first.detail).split("TPOT mean ")[1].split(" → ")[1].split(" ms")[0]
     assert float(value) * MS == pytest.approx(then, rel=0.1)
     assert "ITL p50 " in words(first.detail)
@@ -308,7 +310,7 @@ def test_of_a_least_time_and_filled_up_batches_what_is_nearer_to_times_is_told(
     away: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Passes with a prompt that by chance take a little less than the least time do not show that batches are full."""
-    written(_short(), tmp_path)
+    written(_few(), tmp_path)
     facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
     cost = Cost(14.0 * MS, 40.0 * US, 120.0 * US, 10.0, 0.0)
     monkeypatch.setattr(service_facts, "filled_in", lambda *_: Filled(cost, 20.0 * MS, 0.0, 64, True, 0, 0.05))
@@ -325,7 +327,7 @@ def test_a_tokenizer_that_is_free_in_between_is_slow_not_short(tmp_path: Path) -
 
 def test_fewer_drafts_are_replayed_where_they_gain_more_than_none(tmp_path: Path) -> None:
     """Of eight drafts the first ones pay, the others do not: with those a token takes as long as in a simulation."""
-    service = _short(drafts=8, draft=8 * MS, accepted=500)
+    service = _few(drafts=8, draft=8 * MS, accepted=500)
     said = told(service, tmp_path)
     first = said.findings.findings[0]
     assert first.id == "SERVICE.DRAFTS"
@@ -347,7 +349,7 @@ def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(
 ) -> None:
     """The gain is that of the same requests by tokens; what would go if they were short is not the gain of routing."""
     arrivals = simulated._arrivals
-    given = Service(requests=130, gap=55 * MS, shares=(1, 2), tenants=(_BRIEF, _LENGTHY), blocks=6000, max_seqs=64)
+    given = _few(gap=55 * MS, shares=(1, 2), tenants=(_BRIEF, _LENGTHY), blocks=6000, max_seqs=64)
 
     def long_ones_first(service: Service) -> list[Request]:
         return [replace(one, rank=0 if one.prompt > 2_500 else one.rank) for one in arrivals(service)]
@@ -376,6 +378,6 @@ def test_long_prompts_that_one_engine_is_given_are_told_as_its_load(
 def test_a_prompt_that_does_not_fit_is_told_though_it_is_next_for_a_part_of_the_time(tmp_path: Path) -> None:
     """Others wait most of the time for the blocks that it has then: had they passed it, they would not wait."""
     huge = (Tenant(25, (100, 500), (20, 60)), Tenant(1, (2_800, 3_200), (20, 60)))
-    service = Service(requests=300, tenants=huge, blocks=44, gap=120 * MS, ahead=60)
+    service = _few(tenants=huge, blocks=44, gap=120 * MS, ahead=60)
     said = told(service, tmp_path)
     assert said.findings.findings[0].title.code == "finding.service.kv_head"

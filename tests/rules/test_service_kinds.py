@@ -15,14 +15,14 @@ import polars as pl
 import pytest
 from measured import profile_of
 from msgspec import structs
-from served import of_services, served, written
+from served import of_services, served, shortened, written
 
 from npu_tui.load.load import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from service import MS, US, Service, Tenant
-from service_causes import TROUBLES
+from service_causes import TROUBLES as WHOLE
 
 from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_cost import FEWEST, fitted, slower_since, work_of
@@ -39,6 +39,8 @@ from npu_tui.strings import words
 from npu_tui.trace.service import UNKNOWN, Pass
 
 pytestmark = of_services
+
+TROUBLES = {name: shortened(trouble, 100) for name, trouble in WHOLE.items()}
 
 Row = dict[str, str]
 
@@ -230,7 +232,7 @@ def test_a_burst_is_no_overload(tmp_path: Path) -> None:
     codes = {}
     for name, service in {
         "burst": Service(requests=80, burst=20, gap=400 * MS, max_seqs=8, tenants=short),
-        "load": Service(requests=150, gap=38 * MS, max_seqs=8),
+        "load": Service(requests=80, gap=38 * MS, max_seqs=8),
     }.items():
         judged = told(written(service, tmp_path / name))
         first = judged.findings.findings[0]
@@ -240,8 +242,8 @@ def test_a_burst_is_no_overload(tmp_path: Path) -> None:
     assert "more requests arrive than the service can handle" in codes["load"]
 
 
-_DECODES = Service(requests=100, pull=6 * US, gap=120 * MS, max_seqs=14)
-_PREFILLS = Service(requests=100, pull=6 * US, gap=40 * MS, budget=4096, tenants=(Tenant(1, (1500, 3000), (5, 20)),))
+_DECODES = Service(requests=80, pull=6 * US, gap=120 * MS, max_seqs=14)
+_PREFILLS = Service(requests=80, pull=6 * US, gap=40 * MS, budget=4096, tenants=(Tenant(1, (1500, 3000), (5, 20)),))
 
 
 @pytest.mark.parametrize(("side", "service"), [("decode", _DECODES), ("prefill", _PREFILLS)])
@@ -255,7 +257,7 @@ def test_the_side_that_is_short_is_named(side: str, service: Service, tmp_path: 
 
 def test_a_prefill_side_that_waits_now_and_then_is_short_too(tmp_path: Path) -> None:
     """No limit of places is met, but the slowest first tokens wait for other prompts: the sides are not balanced."""
-    service = replace(_PREFILLS, gap=115 * MS, requests=150)
+    service = replace(_PREFILLS, gap=115 * MS, requests=80)
     judged = told(written(service, tmp_path))
     assert named(judged)[:1] == ["SERVICE.QUEUE"]
     assert "wait on the prefill side" in words(judged.findings.findings[0].detail)
@@ -323,7 +325,7 @@ def _scaled(found: ServiceTimeline, growth: np.ndarray) -> ServiceTimeline:
 
 
 def test_slow_growth_is_no_step(tmp_path: Path) -> None:
-    folder = written(Service(requests=150), tmp_path)
+    folder = written(Service(requests=80), tmp_path)
     found = timeline(read_service(folder))
     place = np.linspace(0, 1, len(found.steps))
     drift = slower_since(slow := _scaled(found, 1 + 0.6 * place), slow.serving)
@@ -365,7 +367,7 @@ def test_the_cost_of_an_engine_is_its_own_in_any_order(shares: tuple[int, int], 
 
 
 def test_each_engine_has_its_own_blocks(tmp_path: Path) -> None:
-    service = replace(TROUBLES["kv"].service, requests=120, gap=80 * MS, shares=(1, 1))
+    service = replace(TROUBLES["kv"].service, requests=80, gap=80 * MS, shares=(1, 1))
     found = timeline(read_service(written(service, tmp_path)))
     assert found.room.total == (64, 64)
     found.room = structs.replace(found.room, total=(64, 72))
@@ -376,7 +378,7 @@ def test_each_engine_has_its_own_blocks(tmp_path: Path) -> None:
 
 def test_a_hold_is_found_where_some_waits_are_unknown(tmp_path: Path) -> None:
     """A wait of 0 is none that is known: it does not say that nobody is held back."""
-    folder = written(replace(TROUBLES["wait"].service, requests=100), tmp_path)
+    folder = written(replace(TROUBLES["wait"].service, requests=80), tmp_path)
     draw = Random(3)
     rewritten(folder, "request", each(lambda row: row | ({"queue_wait_time(ms)": "0"} if draw.random() < 0.08 else {})))
     judged = told(folder)

@@ -54,7 +54,7 @@ def test_a_few_replies_at_the_limit_hold_the_places(tmp_path: Path) -> None:
 
 def test_blocks_that_are_kept_back_or_too_large_are_what_requests_wait_for(tmp_path: Path) -> None:
     """Of 16 blocks 8 are never given out; or a block holds eight times as many tokens as usual."""
-    service = Service(requests=300, gap=40 * MS, tenants=(Tenant(1, (60, 100), (8, 24)),))
+    service = Service(requests=100, gap=40 * MS, tenants=(Tenant(1, (60, 100), (8, 24)),))
     model = ServiceFacts(timeline(read_service(written(service, tmp_path))), Thresholds()).model
     assert model is not None
     room = replace(model.engines[0].room, total=(16,))
@@ -71,7 +71,7 @@ def test_blocks_that_are_kept_back_or_too_large_are_what_requests_wait_for(tmp_p
 
 def test_one_prompt_a_pass_is_told(tmp_path: Path) -> None:
     """Short prompts wait for passes of their own."""
-    service = Service(requests=300, gap=24 * MS, alone=True, tenants=(Tenant(1, (60, 120), (4, 8)),))
+    service = Service(requests=100, gap=24 * MS, alone=True, tenants=(Tenant(1, (60, 120), (4, 8)),))
     first = _first(written(service, tmp_path))
     assert (first.id, first.title.code) == ("SERVICE.WAIT", "finding.service.one_prompt")
 
@@ -135,7 +135,7 @@ def test_an_engine_that_joins_late_is_told(tmp_path: Path) -> None:
 
 def test_requests_that_decode_in_turns_have_their_blocks(tmp_path: Path) -> None:
     """A pass computes fewer than run, though blocks are free: nothing says that they lose any."""
-    said = judge(timeline(read_service(written(Service(requests=200, gap=160 * MS, turns=9), tmp_path))))
+    said = judge(timeline(read_service(written(Service(requests=100, gap=160 * MS, turns=9), tmp_path))))
     first = next(one for one in said.findings.findings if one.title.code == "finding.service.turns")
     assert "No pass decodes more than 9 requests" in words(first.title)
     assert "swapped" not in words(first.detail)
@@ -143,7 +143,7 @@ def test_requests_that_decode_in_turns_have_their_blocks(tmp_path: Path) -> None
 
 def test_drafts_that_are_accepted_no_more_are_told_with_the_moment(tmp_path: Path) -> None:
     """The first half of the steps has all of its drafts accepted, the others hardly any; else there is no moment."""
-    path = written(Service(requests=120, drafts=3, accepted=100), tmp_path) / "spec_decode.csv"
+    path = written(Service(requests=100, drafts=3, accepted=100), tmp_path) / "spec_decode.csv"
     assert _first(tmp_path).title.code == "finding.service.drafts"
     rows = list(csv.DictReader(path.open(newline="")))
     with path.open("w", newline="") as out:

@@ -17,7 +17,7 @@ from npu_tui.load.load import load
 from npu_tui.rules.service_verdict import JudgedService, judged
 from npu_tui.strings import words
 
-_FLOORED = Service(requests=120, launch=36 * MS)
+_FLOORED = Service(requests=80, launch=36 * MS)
 
 
 def _told(service: Service, mode: Callable[[Batch], str], folder: Path) -> JudgedService:

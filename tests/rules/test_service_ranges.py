@@ -24,7 +24,7 @@ from npu_tui.strings import words
 pytestmark = of_services
 
 _COPIED = 16  # ms of each pass
-_SERVICE = Service(requests=100, fixed=(14 + _COPIED) * MS)
+_SERVICE = Service(requests=80, fixed=(14 + _COPIED) * MS)
 
 
 def _with_ranges(folder: Path, part: float) -> JudgedService:
@@ -58,7 +58,7 @@ def test_what_grows_with_a_pass_computes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("every", [10, 0])
 def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int, tmp_path: Path) -> None:
     """There is room for them: adapters that take turns in too few slots are why, if any are loaded."""
-    held = Service(requests=100, hold=120 * MS)
+    held = Service(requests=80, hold=120 * MS)
     written(held, tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
@@ -72,7 +72,7 @@ def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int,
 
 def test_what_swapping_blocks_costs_is_what_its_ranges_take(tmp_path: Path) -> None:
     """Without them the tail of the distance of tokens is that of the same service without swaps."""
-    service = Service(requests=100, adapter=120 * MS)
+    service = Service(requests=80, adapter=120 * MS)
     written(service, tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
@@ -110,7 +110,7 @@ def _told(folder: Path, service: Service, *more: tuple[str, str, float, float]) 
 
 def test_the_range_with_most_of_the_time_between_steps_is_named(tmp_path: Path) -> None:
     """A short range within a long one is named only by what it takes itself, and has its own figure."""
-    service = Service(output=8 * MS, requests=120)
+    service = Service(output=8 * MS, requests=80)
     first = _told(tmp_path, service, ("send_all", "modelExec", 0.0, 7.5), ("log", "modelExec", 1.0, 0.2))
     assert words(first.title).startswith("Between steps the device waits for send_all:")
     assert "log" not in words(first.detail)
@@ -118,7 +118,7 @@ def test_the_range_with_most_of_the_time_between_steps_is_named(tmp_path: Path) 
 
 def test_a_range_of_a_request_that_waits_is_named(tmp_path: Path) -> None:
     """The scheduler leaves some requests alone until a range of theirs has ended, though there is room."""
-    written(Service(requests=120, hold=80 * MS), tmp_path, trace=True)
+    written(Service(requests=80, hold=80 * MS), tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     queued = [event for event in events if event["name"] == "Enqueue"]
@@ -131,7 +131,7 @@ def test_a_range_of_a_request_that_waits_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("starves", [True, False])
 def test_requests_that_others_overtake_are_told_by_what_they_have_in_common(starves: bool, tmp_path: Path) -> None:
     """Few are overtaken, which only the tail shows; what a third of all have by chance is no reason."""
-    service = Service(newest=True, budget=512, gap=160 * MS, per_prompt=60_000)
+    service = Service(requests=80, newest=True, budget=512, gap=160 * MS, per_prompt=60_000)
     found = timeline(read_service(written(service, tmp_path, trace=True)))
     behind = {found.service.rids[rid] for rid in np.flatnonzero(found.overtaken)}
     path = tmp_path / "chrome_tracing.json"

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from served import figure, of_services, written
+from served import figure, of_services, shortened, written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from service import MS, US, Service, Tenant, serve
-from service_causes import TROUBLES
+from service_causes import TROUBLES as WHOLE
 from service_writer import Folder
 
 from npu_tui.analysis.limits import Thresholds
@@ -37,6 +37,10 @@ from npu_tui.rules.service_verdict import JudgedService, judge
 from npu_tui.strings import words
 
 pytestmark = of_services
+
+_REQUESTS = {"leak": 200, "capture": 160, "cold": 120}
+TROUBLES = {name: shortened(trouble, _REQUESTS.get(name, 80)) for name, trouble in WHOLE.items()}
+"""So many requests show what they lose; blocks that leak are gone later, and before or after a moment are enough."""
 
 
 def told(service: Service, folder: Path) -> JudgedService:
@@ -80,7 +84,7 @@ def test_the_gain_is_that_of_a_run_without_it(name: str) -> None:
 def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
     """Steps that stand still are the first of their size in one service, any in another."""
     of_sizes = told_of("capture").findings.findings[0]
-    any_step = told(replace(TROUBLES["healthy"].service, stall=700 * MS, stall_every=90), tmp_path / "any")
+    any_step = told(replace(WHOLE["healthy"].service, stall=700 * MS, stall_every=90), tmp_path / "any")
     assert of_sizes.title.code == "finding.service.stall_sizes"
     assert any_step.findings.findings[0].title.code == "finding.service.stall"
 
@@ -202,7 +206,7 @@ def test_steps_that_stand_still_for_the_inputs_of_a_request_say_so(tmp_path: Pat
 
 def test_who_was_taken_out_needs_room_for_all_of_it(tmp_path: Path) -> None:
     """Long answers lose their blocks: what they need again is more than the prompt of the next request has."""
-    service = Service(requests=150, gap=90 * MS, blocks=60, tenants=(Tenant(1, (200, 900), (200, 420)),))
+    service = Service(requests=80, gap=90 * MS, blocks=60, tenants=(Tenant(1, (200, 900), (200, 420)),))
     found = timeline(read_service(written(service, tmp_path)))
     assert found.pair_admitted.sum() > len(found.entries) + 20
     ttft, _ = found.latencies.metrics
@@ -292,7 +296,7 @@ def test_ends_that_are_written_as_0_are_unknown(tmp_path: Path) -> None:
 
 def test_a_scheduler_that_stands_still_now_and_then_is_said_so(tmp_path: Path) -> None:
     """Every fifth schedule of one service takes long, every one of the other: the first ones are stalls."""
-    served = serve(Service())
+    served = serve(Service(requests=80))
     slow, moved, batches = 90 * MS, 0, []
     for number, batch in enumerate(served.batches):
         opened = batch.schedule[0] + moved
@@ -320,7 +324,9 @@ def test_what_can_be_done_instead_has_its_figure_too(tmp_path: Path) -> None:
     first = judged.findings.findings[0]
     assert first.id == "SERVICE.MIX"
     assert "in the place of the long ones instead: T" in words(first.detail)
-    short = told(Service(pull=6 * US, per_prompt=260 * US, answers=True), tmp_path / "short").findings.findings[0]
+    short = told(
+        Service(requests=80, pull=6 * US, per_prompt=260 * US, answers=True), tmp_path / "short"
+    ).findings.findings[0]
     assert "With forward passes of half the time there instead: TTFT" in words(short.detail)
 
 
@@ -373,7 +379,7 @@ def test_who_has_no_place_is_not_pulled(tmp_path: Path) -> None:
 
 def test_bursts_that_no_limit_holds_up_are_told_for_information(tmp_path: Path) -> None:
     """Prompts of a burst fill the budget of steps: evenly they would not, which the verdict says without blame."""
-    judged = told(Service(requests=200, burst=10, gap=300 * MS, blocks=8000, budget=2048), tmp_path)
+    judged = told(Service(requests=80, burst=10, gap=300 * MS, blocks=8000, budget=2048), tmp_path)
     first = judged.findings.findings[0]
     assert (first.id, first.severity, first.gain_ns) == ("SERVICE.QUEUE", "info", None)
     assert "evenly over the same time (replayed)" in words(first.detail)
@@ -383,7 +389,7 @@ def test_bursts_that_no_limit_holds_up_are_told_for_information(tmp_path: Path) 
 
 def test_prompts_that_share_passes_of_a_busy_prefill_side_are_told(tmp_path: Path) -> None:
     """Nobody waits for a place, as all are computed together: a second prefill side would make passes shorter."""
-    short = told(Service(pull=6 * US, per_prompt=130 * US, budget=9000, gap=140 * MS), tmp_path / "short")
+    short = told(Service(requests=80, pull=6 * US, per_prompt=130 * US, budget=9000, gap=140 * MS), tmp_path / "short")
     first = short.findings.findings[0]
     assert "on the prefill side, which is short" in words(first.title)
     assert "A pass of the prefill side takes" in words(first.detail)
@@ -393,7 +399,7 @@ def test_prompts_that_share_passes_of_a_busy_prefill_side_are_told(tmp_path: Pat
 
 def test_an_engine_that_pauses_before_a_prompt_stands_still(tmp_path: Path) -> None:
     """What decodes has its place while whole prompts go first: the pause before them is no wait for the scheduler."""
-    service = Service(chunked=False, budget=9000, gap=120 * MS, stall=600 * MS, stall_every=50)
+    service = Service(requests=80, chunked=False, budget=9000, gap=120 * MS, stall=600 * MS, stall_every=50)
     found = timeline(read_service(written(service, tmp_path)))
     before_prompts = found.steps.prompts > 0
     assert (found.paused[before_prompts] > 0).any()
@@ -404,14 +410,14 @@ def test_an_engine_that_pauses_before_a_prompt_stands_still(tmp_path: Path) -> N
 
 def test_tokens_that_leave_ever_later_have_a_gain(tmp_path: Path) -> None:
     """The way out of the service is not equally long for all: each has its own."""
-    served = serve(Service())
+    served = serve(Service(requests=80))
     for number, request in enumerate(served.requests):
         request.first_token += number % 10 * 60 * MS
     Folder(served).write(tmp_path)
     judged = judge(timeline(read_service(tmp_path)))
     id_, now, then = after(judged)
     assert id_ == "SERVICE.OUTPUT"
-    true = {share: figure(Service(), "ttft", share) for share in (50, 99)}
+    true = {share: figure(Service(requests=80), "ttft", share) for share in (50, 99)}
     assert min(abs(then - one) for one in true.values()) < 0.1 * now
 
 
