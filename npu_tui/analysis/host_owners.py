@@ -104,6 +104,9 @@ class HostOwners:
         self.point = points.since(self.thread, calls.low)
         kind = np.append(points.kind, -1)[self.point]
         length = points.until_next(self.point)
+        for one in numbers_in(self.thread[self.point < 0]):  # what comes before the first point of its thread
+            mine, first = self.thread == one, points.time[points.thread == one].min(initial=2**61)
+            length[mine & (self.point < 0)] = first - calls.low[mine].min()
         # Of the queue's thread only what is on the path counts: it is idle for the rest.
         queue = kind == DEQUEUE
         taken = np.bincount(self.point[self.stretch >= 0] + 1, calls.length[self.stretch >= 0], len(points.time) + 1)
@@ -115,7 +118,7 @@ class HostOwners:
         handed = self._hand_over()
         self.works[handed] = False
         launching = np.concatenate((calls.node[at_launch], calls.node[handed]))
-        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), launching)
+        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), launching, calls.node[self.waits])
 
     def _hand_over(self) -> I64:
         """The parts in a call that waits while another thread launches, such as that of the backward pass: (m,)."""
@@ -215,12 +218,12 @@ class HostOwners:
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
         phases: dict[tuple[int, str, str], list[tuple[I64, CodeLine | None]]] = {}
         for parts, (node, told, thread) in _groups_of_equal(launching, calls.node, line, self.thread):
-            where, name = one_place(nodes.where[node] if told < 0 else self.lines[told]), nodes.text[node]
+            where = one_place(nodes.where[node] if told < 0 else self.lines[told])
+            name = _ADDRESS.sub("", nodes.text[node])
             known = keys.get(("work", name, where), -1) if name else -1
             if known >= 0:
                 of_part[parts] = known
                 continue
-            # The paths of frames are shortened, those of call stacks are not.
             function = (thread, "", "") if where is None else (thread, _BASE.sub("", where.file), where.function)
             phases.setdefault(function, []).append((parts, where))
         rest: dict[int, int] = {}
@@ -236,7 +239,7 @@ class HostOwners:
             for parts, _ in rows:
                 of_part[parts] = at
         order = np.argsort(of_part, kind="stable")
-        bounds = np.searchsorted(of_part[order], np.arange(len(keys) + 1))
+        bounds = np.searchsorted(of_part[order], range(len(keys) + 1))
         for key, at in keys.items():
             parts = order[bounds[at] : bounds[at + 1]]
             found.append(replace(self._owner(key, parts), calls=nodes.calls_of(within.get(at, (0, ROOT))[1])))
@@ -308,7 +311,8 @@ class HostOwners:
         return sites
 
 
-_BASE = re.compile(r".*[/\\]")
+_BASE = re.compile(r".*[/\\]")  # the paths of frames are shortened, those of call stacks are not
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>$)")
 
 
 class _OnePlace:
@@ -365,44 +369,39 @@ def _lies_in(spans: Spans, thread: I64, time: I64) -> Bools:
 class _Nodes:
     """The tree of calls with what is done in it: which frame or call names the work of each node."""
 
-    def __init__(self, calls: CallPaths, works: Bools, launching: I64) -> None:
-        """``works`` are the parts that work on the path, ``launching`` nodes that launch."""
+    def __init__(self, calls: CallPaths, works: Bools, launching: I64, waiting: I64) -> None:
+        """``works`` are the parts that work on the path, ``launching`` and ``waiting`` nodes that launch and wait."""
         self.text, self.above = calls.text, calls.above.tolist()
         count = len(self.text)
         own = np.bincount(calls.node[works], calls.length[works], count).tolist()
         self.lines = [user_line(text) if text else None for text in self.text]
         self.where: list[CodeLine | None] = [None] * count
         total = own[:]
-        launches = [False] * count
-        for node in np.unique(launching).tolist():
-            launches[node] = True
-        framed = [False] * count
-        largest = [-1] * count
+        launches, waits = (np.isin(np.arange(count), nodes).tolist() for nodes in (launching, waiting))
+        framed, largest = [False] * count, [-1] * count
         for node in range(count - 1, 0, -1):
             above = self.above[node]
             total[above] += total[node]
             launches[above] |= launches[node]
+            waits[above] |= waits[node]
             framed[above] |= framed[node] or self._is_program(node)
             if largest[above] < 0 or total[node] > total[largest[above]]:
                 largest[above] = node
         self._unit = list(range(count))
         launches[0] = True
-        for node in range(count):
+        for node in range(1, count):
             above = self.above[node]
-            if not node:
-                continue
             line, around = self.lines[node], self.where[above]
             own = line is not None and (around is None or is_of_program(line.file) or not is_of_program(around.file))
             self.where[node] = line if own else around
             unit = self._unit[above]
-            if launches[unit]:
-                # What prepares a launch is launching, but a call of CANN below it stands for itself.
-                joins = unit > 0 and self._prepares(unit, node)
-            else:
-                joins = unit != above or not self._divided(above, largest, total, framed)
-            if joins:
+            # What prepares a launch is launching, but a call of CANN below it stands for itself.
+            apart = unit == above and self._divided(above, largest, total, framed)
+            if self._prepares(unit, node) if launches[unit] else not apart:
                 self._unit[node] = unit
         self._launches, self._largest, self._total = launches, largest, total
+        # A built-in that waits for what it launches, such as ``tolist``, works on what it has read.
+        self._reads = [wait and text.startswith("<built-in") for wait, text in zip(waits, self.text, strict=True)]
 
     def _prepares(self, above: int, node: int) -> bool:
         """Whether ``node`` is an operation in one that launches, and so prepares that: no call of CANN and no frame."""
@@ -433,7 +432,8 @@ class _Nodes:
 
     def work_of(self, named: int) -> tuple[str, CodeLine | None]:
         """The call of a node that names work, and the line of the user around it: no call in what launches."""
-        return "" if self._launches[named] else self.text[named], self.where[named]
+        nameless = self._launches[named] and not self._reads[named]
+        return "" if nameless else _ADDRESS.sub("", self.text[named]), self.where[named]
 
     def calls_of(self, node: int) -> tuple[str, ...]:
         """``node`` and the calls around it, innermost first, at most ``_MOST_CALLS``."""

@@ -351,7 +351,8 @@ def _nearer(
     """The candidate with most gain of those that explain most of ``best`` and are nearer to what must be changed.
 
     Several together may explain a place where time is lost.
-    Late launches are explained by a cause that gains more than any launching (``launching`` ns) of the critical path.
+    Late launches are explained by a cause that gains more than any launching (``launching`` ns) of the critical path,
+    or half of what it leaves of them: launching costs something anywhere, and what is left says how much.
     """
     total = scale.removed(*above)
     while True:
@@ -387,7 +388,7 @@ def _nearer(
                 late
                 # Without a wait the host runs ahead of anything; a draft may say that its waits are the cause even so.
                 and not ((candidate.draft.change or NO_CHANGE).waits and candidate.draft.reach is None)
-                and rest[candidate] > (launching or 0)
+                and rest[candidate] > min(launching or 0, HALF * (gain_of_best - covered[candidate]))
                 and covered[candidate] >= HALF * rest[candidate]
             )
         ]

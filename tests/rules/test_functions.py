@@ -110,6 +110,23 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def listed(self, number: int, free: float) -> float:
+        """Kernels in four parts, after each of which a list is made of what is read back, by a built-in."""
+        begin = self.at
+        for _ in range(4):
+            for _ in range(8):
+                free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 200, "/app/train.py(5): forward;")
+            called = self.at
+            self.at += 2
+            free = self.run("aten::to", "MEMCPY_ASYNC", free, 3, _STACK, "PCIE_DMA_SQE")
+            self.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", self.at, free + 5 - self.at)
+            self.at = free + 900
+            self.frame(f"<built-in method tolist of Tensor object at 0xfff{self.links:x}>", called + 1)
+            self.frame("app/offload.py(12): step", called)
+        self.frame("app/train.py(9): train", begin)
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
     def fallen_back(self, number: int, free: float) -> float:
         """Kernels in four parts, between which an operation copies its input to the host and computes there."""
         begin = self.at
@@ -193,6 +210,15 @@ def test_an_operation_that_computes_on_the_host_is_named(tmp_path: Path) -> None
     assert lead.id == "HOST.WORK"
     assert words(lead.title).startswith("aten::searchsorted at offload.py:")
     assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * 800, rel=0.1)
+
+
+def test_what_a_built_in_does_with_what_it_has_read_is_named(tmp_path: Path) -> None:
+    """No record tells what it does, but that it has not returned does."""
+    lead = found(tmp_path, Job.listed)[0]
+    assert lead.id == "HOST.WORK"
+    assert words(lead.title).startswith("offload.py:12 in step() waits for the NPU")
+    assert "Most of its work is in tolist" in words(lead.detail)
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * 900, rel=0.1)
 
 
 @pytest.mark.parametrize(("step", "itself"), [(Job.fetched, True), (Job.waited, False)])

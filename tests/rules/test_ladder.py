@@ -90,3 +90,12 @@ def test_what_slows_all_launches_goes_before_how_late_they_are() -> None:
     assert [(rung.candidate.rule.id, rung.gain) for rung in rungs] == [("queue", 60), ("late", 65)]
     small = candidate("small", (90, 135), reach="cause")
     assert _ladder([late, small], Scale(), 1, 70)[0].candidate is late
+
+
+def test_a_cause_goes_before_launching_of_which_it_leaves_at_most_twice_as_much() -> None:
+    """What is left of late launches says what launching costs without it."""
+    late = candidate("late", (0, 100))
+    for end, lead in ((40, "cause"), (30, "late")):
+        rungs = _ladder([late, candidate("cause", (0, end), reach="cause")], Scale(), 1, 50)
+        assert rungs[0].candidate.rule.id == lead
+        assert [rung.gain for rung in rungs] == ([40, 60] if lead == "cause" else [100, 30])
