@@ -427,10 +427,13 @@ def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLi
     kinds = np.unique(np.stack((stretch, kind), axis=1)[product & untrained], axis=0)[:, 0]
     most = np.bincount(kinds, minlength=len(products)) >= NEARLY_ALL * trained
     again: Bools = untrained & (most & (known == products) & (products > 0))[stretch]
-    # The lines of the model are those of the pass that is trained as well: the frame that all products have counts.
+    # The lines of the model are those of the pass that is trained as well: the last line that all products have counts,
+    # of those that only they have where there are some.
     stacks, stack = facts.trace.stacks, stack_of(facts.trace, operation_of(facts.trace, facts.kernels[at]))
-    asking = np.unique(stack[again & product]).tolist()
-    place = tuple(common_lines(stacks[each] for each in asking if each >= 0)[-1:])
+    asking, others = (np.unique(stack[rows & product & (stack >= 0)]).tolist() for rows in (again, ~untrained))
+    every = common_lines(stacks[each] for each in asking)
+    shared = {line for each in others for line in user_lines(stacks[each])}
+    place = tuple([line for line in every if line not in shared][-1:] or every[-1:])
     if place:
         below = [each for each in np.unique(stack[stack >= 0]).tolist() if place[0] in user_lines(stacks[each])]
         again &= np.isin(stack, below)

@@ -374,6 +374,8 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     own = own[facts.part.slices.copy[own]] if facts.part.slices is not None else own[:0]
     form_of_copies = "_within" * bool(len(own)) or "_back" * bool(len(sent))
     copied = np.unique(np.concatenate((read, sent, own)))
+    if sum(length_of(cut.span) for cut in change.host) < NOTABLE * length_of(facts.span_of(copied)):
+        return None  # it copies, and hardly works
     removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
     change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
     cost = (facts.freed(facts.judged(change)) or 0) if in_time else cost_of(facts, change, removes)
