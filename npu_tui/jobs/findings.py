@@ -278,7 +278,7 @@ def _at_once(job: Job, ranks: Sequence[int]) -> dict[str, object]:
     own = [place for place, profile in enumerate(job.ranks) if profile.rank in ranks]
     cells, names = job.slow_cells[own], job.by_step.steps
     steps = np.flatnonzero(cells.any(axis=0))
-    if not cells[:, steps].all() or len(steps) > HALF * len(names):
+    if not len(steps) or not cells[:, steps].all() or len(steps) > HALF * len(names):
         return {}
     lost = job.by_step.own[own][:, steps].mean(axis=1)
     args: dict[str, object] = {"steps": len(steps), "named": [names[step] for step in steps[:LISTED].tolist()]}

@@ -318,7 +318,8 @@ def shapes_of(
     """The pattern of each of ``ranks`` that is ``slow`` (ranks, steps) in ``table``; ranks never slow are left out.
 
     ``hosts`` are the ranks of each host. Its ranks are slow with it where they are in nearly all steps, or where
-    several are all in the same ones.
+    several are all in the same ones, or each in each step by twice as much as any rank elsewhere: chance does not sort
+    ranks by hosts.
     """
     steps = int(table.took_part.any(axis=0).sum())
     counts, many = slow.sum(axis=1), steps >= FEWEST_EQUALS
@@ -340,6 +341,10 @@ def shapes_of(
         at_once = len(of_host) >= SOME and slow[of_host].sum() >= NEARLY_ALL * len(of_host) * some_steps
         if together and (at_once or (many and some_steps >= NEARLY_ALL * steps)):
             shapes |= {ranks[number]: "host" for number in of_host if counts[number]}
+        least, others = table.own[of_host].min(axis=0), np.delete(table.own, of_host, axis=0)
+        apart = (least > 0) & (others.max(axis=0, initial=0) <= HALF * least)
+        if min(len(of_host), len(others)) >= SOME and apart[table.took_part.any(axis=0)].all():
+            shapes |= dict.fromkeys(host, "host")
     if stage is not None:
         shapes |= {rank: shapes.get(rank, "stage") for rank in stage.ranks}
     return shapes

@@ -95,3 +95,14 @@ def test_few_steps_show_a_host_only_where_all_its_ranks_fall_behind_at_once(slow
     found = job_findings(simulated(12, work, steps=3))[0]
     assert (found.id, set(found.ranks)) == (id, set(slow))
     assert ("fall behind together, in 1 of 3 steps" in words(found.title)) == (id == "RANK.HOST")
+
+
+@pytest.mark.parametrize(("slow", "shows"), [(range(8, 16), True), ((*range(8, 15), 7), False)])
+def test_every_rank_of_a_host_longer_than_any_other_shows_it_in_two_steps(slow, shows):
+    """Most others are faster than the median rank by so much that none stands out by itself."""
+
+    def work(rank: int, step: int, call: int) -> int:
+        return 2 * MS - MS // 2 * (call == 1 and rank < 7) + 3 * MS * (call == 2 and rank in slow)
+
+    found = [each.ranks for each in job_findings(simulated(16, work, steps=2)) if each.id == "RANK.HOST"]
+    assert found == [tuple(slow)] * shows
