@@ -133,7 +133,7 @@ def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
     more: dict[str, object] = {"groups": groups, "part": time / total, "back": ""}
     if back.any():
         more["back"] = message("finding.formats.back", count=int(back.sum()))
-    return cheaper_kernels(facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", **more)
+    return cheaper_kernels(facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", None, **more)
 
 
 def _casts_back(table: KernelTable) -> Bools:
@@ -313,7 +313,7 @@ def vectors(facts: Facts) -> Draft | None:
     part = int(table.duration[slow].sum()) / max(int(table.duration.sum()), 1)
     words = {"slow": limits[VECTOR_SLOW], "best": best, "part": part}
     advice = advise("bandwidth", "vector_layout", "vector_other")
-    return cheaper_kernels(facts, slow, table.bytes[slow] / best, "vectors.{}", place, advice, "low", **words)
+    return cheaper_kernels(facts, slow, table.bytes[slow] / best, "vectors.{}", place, advice, "low", None, **words)
 
 
 def slow(facts: Facts) -> tuple[Draft, ...]:

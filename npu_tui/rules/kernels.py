@@ -194,12 +194,13 @@ def _is_odd(shapes: str) -> bool:
 
 def cheaper_kernels(
     facts: Facts, rows: I64, expected: F64, text: str, note: Callable[[int], Said], advice: tuple[Message, ...],
-    confidence: Confidence = "high", **more: object,
+    confidence: Confidence = "high", caused: I64 | None = None, **more: object,
 ) -> Draft | None:  # fmt: skip
     """The draft about kernels at ``rows`` that would take no more than ``expected``, ns; (n,).
 
     This is device time with a cheaper form: 0 where the kernels are not needed at all. ``text`` is the key of its title
-    and detail, which may have ``more`` words; ``note`` says what is notable of a row.
+    and detail, which may have ``more`` words; ``note`` says what is notable of a row. The lines are those of the rows
+    that ``caused`` it, if it is none of all.
     """
     table = facts.kernel_table
     if not len(rows):
@@ -212,7 +213,8 @@ def cheaper_kernels(
     items = items[items >= 0]
     start, end = facts.span_of(items)
     keep = 1 - saved / took
-    operations, length = operation_of(facts.trace, items), facts.length(items)
+    placed = items if caused is None else table.item[caused]
+    operations, length = operation_of(facts.trace, placed), facts.length(placed)
     lines = ranked(lines_by(facts, operations, length), LISTED)
     named = [line_within(facts, line, operations, length) for line, _ in lines]
     at: Said = message("finding.dtype.at", line=named[0]) if lines else ""

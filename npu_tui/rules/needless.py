@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, sides_of_shapes, unquoted
+from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, matrix_flops, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import HALF, HARDLY_ANY
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.bandwidth import best_speed
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.functions import called_from
 from npu_tui.rules.kernels import cheaper_kernels
+from npu_tui.rules.parallelism import trains
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, priced
+from npu_tui.rules.sequences import ELEMENTWISE
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import message
 from npu_tui.trace.model import FORWARD_BACKWARD
@@ -33,6 +36,7 @@ _PADS_ITSELF = re.compile(r"conv\dd|conv2dtranspose|deconv|pool", re.IGNORECASE)
 _REPEAT = re.compile(r"Tile(?:D)?|Expand(?:D)?|BroadcastTo(?:D)?|RepeatInterleave(?:V\d|D)?")
 _SUM = re.compile(r"ReduceSum(?:D)?")
 _COPY = re.compile(r"Trans(?:pose|Data)(?:D)?|AsStrided|ViewCopy|TensorMove")
+_PRODUCT = re.compile(r"(?:Batch)?MatMul(?:V\d|D)?", re.IGNORECASE)
 _ATTENTION = re.compile(r"flash_?attention|infer_?attention|fusion_?attention", re.IGNORECASE)
 
 
@@ -123,6 +127,81 @@ def masks(facts: Facts) -> Draft | None:
     return draft and replace(draft, severity="low", choice=True, weight=float(table.duration[rows].sum()))
 
 
+_STEP = re.compile(rf"(?:{'|'.join(ELEMENTWISE)})(?:V\d)?")
+_ADDS = re.compile(r"Add(?:V2)?|Axpy(?:V2)?")
+
+
+def adapters(facts: Facts) -> Draft | None:
+    """Products through a narrow side beside a full one of what they read, whose result is added; in no training.
+
+    Both narrow weights can be multiplied once and added to the full one. What converts, scales and adds goes with them.
+    """
+    table, following = facts.kernel_table, next_on_stream(facts.kernel_table)
+    flops, found = matrix_flops(table), list[int]()
+    product = _is(table, _PRODUCT) & (flops > 0)
+    if trains(facts) or not product.any():
+        return None
+    before = np.full(len(table), -1, np.int64)
+    before[following[following >= 0]] = np.flatnonzero(following >= 0)
+    sizes = {
+        row: (m := math.prod(made[:-1]), round(flops[row] / (2 * m * made[-1])), made[-1])
+        for row in np.flatnonzero(product).tolist()
+        if all(made := _sides(table.outputs, row))
+    }  # of each product: rows, the inner side, columns
+    simple = _is(table, _STEP)
+    for row, (m, k, narrow) in sizes.items():
+        other = int(following[row])
+        wide = sizes[other][2] if sizes.get(other, ())[:2] == (m, narrow) else 0
+        if narrow * (k + wide) >= k * wide:
+            continue
+        own, first, at = [row, other], int(before[row]), int(following[other])
+        while first >= 0 and table.type.at(first) == "Cast" and _elements(table.outputs, first) == m * k:
+            own.append(first)
+            first = int(before[first])
+        added = False
+        while at >= 0 and not added and simple[at] and _elements(table.outputs, at) == m * wide:
+            own.append(at)
+            added, at = _ADDS.fullmatch(table.type.at(at) or "") is not None, int(following[at])
+        if added and any(sizes.get(each) == (m, k, wide) for each in (first, at)):
+            found += own
+    rows, note = np.array(sorted(set(found)), np.int64), message("finding.adapter.place")
+    rows = rows[table.item[rows] >= 0]
+    return cheaper_kernels(facts, rows, np.zeros(len(rows)), "adapter.{}", lambda row: note, advise("merge_adapters"))
+
+
+def embeddings(facts: Facts) -> Draft | None:
+    """Dense gradients of embeddings of which a step reads hardly any row, and what the optimizer does to all rows.
+
+    Not those of embeddings that are operands of products too: these have a gradient in every row.
+    """
+    table, rows, expected, making = facts.kernel_table, list[int](), list[float](), list[int]()
+    placed = list[int]()
+    gradients = np.flatnonzero(table.type.where(lambda kind: kind.startswith("EmbeddingDenseGrad")))
+    reading = table.type.where(lambda kind: kind.startswith("Gather"))
+    operands = {
+        sides
+        for code in np.unique(table.shapes.code[_is(table, _PRODUCT)]).tolist() if code >= 0
+        for sides in map(tuple, sides_of_shapes(unquoted(table.shapes.values[code])))
+    }  # fmt: skip
+    for made in {_sides(table.outputs, row) for row in gradients.tolist()}:
+        own = [row for row in gradients.tolist() if _sides(table.outputs, row) == made]
+        touched = sum(_elements(table.shapes, row) for row in own) / facts.count / max(math.prod(made), 1)
+        if len(made) != 2 or touched > HARDLY_ANY or {made, made[::-1]} & operands:
+            continue
+        whole = table.shapes.where(partial(_begins_with, made))
+        each, read = [*own, *np.flatnonzero(whole & ~reading).tolist()], np.flatnonzero(whole & reading).tolist()
+        rows, making, placed = rows + each, making + own, placed + (read or own)
+        expected += [touched * float(table.duration[row]) for row in each]
+    caused, note = np.array(placed, np.int64), message("finding.embedding.place")
+    shape = _sides(table.outputs, making[0]) if making else (0, 1)
+    words = {"whole": shape[0], "read": _elements(table.shapes, making[0]) // shape[1] if making else 0}
+    advice = advise("sparse_rows")
+    return cheaper_kernels(
+        facts, np.array(rows, np.int64), np.array(expected), "embedding.{}", lambda row: note, advice, "medium", caused,
+        **words,
+    )  # fmt: skip
+
+
 def _side_of_mask(table: KernelTable, row: int) -> int:
     """The side of the square mask that the kernel at ``row`` reads; 0 without one."""
     kinds = [kind.strip().upper().removeprefix("DT_") for kind in (unquoted(table.dtypes.at(row)) or "").split(";")]
@@ -151,6 +230,10 @@ def _sides(shapes: Coded, row: int) -> tuple[int, ...]:
 
 def _sides_in(text: str | None) -> tuple[int, ...]:
     return tuple(sides_of_shapes(unquoted(text))[0])
+
+
+def _begins_with(sides: tuple[int, ...], text: str) -> bool:
+    return _sides_in(text) == sides
 
 
 def _elements(shapes: Coded, row: int) -> int:
@@ -268,6 +351,36 @@ RULES: tuple[Rule, ...] = (
 +out = torch_npu.npu_fusion_attention(q, k, v, heads, "BSH", atten_mask=small, sparse_mode=2)[0]
 """,
         sources=("aclnnFlashAttentionScore: sparse modes",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.ADAPTER",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=adapters,
+        thresholds=GRADES,
+        advice=("merge_adapters",),
+        pages=(pages.TUNING,),
+        change="""\
+ model = PeftModel.from_pretrained(base, path)
++model = model.merge_and_unload()
+""",
+        sources=("LoRA (Hu et al.): no additional latency once merged",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.EMBEDDING",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=embeddings,
+        thresholds=GRADES,
+        advice=("sparse_rows",),
+        pages=(pages.TUNING,),
+        change="""\
+-self.table = torch.nn.Embedding(rows, width)
++self.table = torch.nn.Embedding(rows, width, sparse=True)  # updated by torch.optim.SparseAdam
+""",
+        sources=("PyTorch: torch.nn.Embedding",),
         reach="cause",
     ),
     Rule(

@@ -112,6 +112,40 @@ def patches(kernel: int) -> Work:
     return work
 
 
+def adapted(added: str, width: int = 16) -> Work:
+    """Inference through layers beside which a low-rank adapter runs, whose result a kernel of type ``added`` takes."""
+
+    def work(job: Training, number: int) -> None:
+        for _ in range(4):
+            job.run("MatMulV3", 400, op="aten::linear")
+            place = {"dtype": "FLOAT", "stack": "lora.py(31): forward"}
+            job.run("Cast", 20, "512,512", made="FLOAT", op="aten::to", stack="lora.py(31): forward")
+            job.run("MatMulV3", 30, f"512,512;512,{width}", f"512,{width}", **place)
+            job.run("MatMulV3", 30, f"512,{width};{width},512", "512,512", **place)
+            job.run("Muls", 40, "512,512", op="aten::mul", **place)
+            job.run(added, 60, "512,512;512,512", op="aten::add", **place)
+
+    return work
+
+
+def sparse(rows: int, tied: bool = False) -> Work:
+    """An embedding of that many ``rows`` whose gradient is dense, and an optimizer that updates all of them."""
+
+    def work(job: Training, number: int) -> None:
+        table = f"{rows},64"
+        place = "table.py(159): lookup"
+        job.run("GatherV2", 20, f"{table};512", "512,64", op="aten::embedding", trained=f"{number}91", stack=place)
+        passes(job, number)
+        if tied:
+            job.run("MatMulV3", 400, f"512,64;64,{rows}", f"512,{rows}")
+        job.run("EmbeddingDenseGradV2", 200, "512,64;512", table, op="EmbeddingBackward0", trained=f"<{number}91")
+        begin = job.at
+        job.run("ApplyAdamWV2", 1000, ";".join([table] * 4), table, "FLOAT", op="npu::_npu_fused_adamw")
+        job.trace.add(4001, 4001, "Optimizer.step#AdamW.step", begin - 2, 10, cat="user_annotation", args={})
+
+    return work
+
+
 _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
 """How long it takes to read what is sorted as fast as ``Add`` reads and writes, us."""
 
@@ -131,6 +165,18 @@ _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
         ),
         (patches(2), "KERNEL.PACE", 2 * 3900, "compute a matrix product as a convolution, most at vit.py:34"),
         (patches(3), "KERNEL.PACE", 2 * 3780, "more than ten times what the shapes need"),
+        (
+            adapted("Add"),
+            "OP.ADAPTER",
+            4 * 180,
+            "beside the products of the layers, most at lora.py:31",
+        ),
+        (
+            sparse(64_000),
+            "OP.EMBEDDING",
+            1200 * (1 - 512 / 64_000),
+            "dense, most at table.py:159 in lookup()",
+        ),
         (summed("Mul"), "OP.MOVES", 4 * 100, "Moving and converting data (Cast)"),
     ],
 )
@@ -146,12 +192,19 @@ def test_what_its_reader_does_without_is_told_with_its_gain(
     assert (lead.gain_ns or 0) / 1000 == pytest.approx(gain, rel=0.05)
 
 
-@pytest.mark.parametrize("work", [ranked(20_000), ranked(5, others=True), padded("Add"), repeated(4)])
+@pytest.mark.parametrize(
+    "work",
+    [
+        *(ranked(20_000), ranked(5, others=True), padded("Add"), repeated(4)),
+        *(adapted("Concat"), adapted("Add", 512), sparse(8_000), sparse(64_000, tied=True)),
+    ],
+)
 def test_what_is_read_as_it_is_stays_untold(work: Work, tmp_path: Path) -> None:
     job = Training()
     for number in range(1, 4):
         job.step(number, work)
-    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT"} & {row.id for row in job.found(tmp_path)}
+    told = {row.id for row in job.found(tmp_path)}
+    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT", "OP.ADAPTER", "OP.EMBEDDING"} & told
 
 
 @pytest.mark.parametrize(("mask", "told"), [("1,1,4096,4096", True), ("2048,2048", False), ("2,1,1,4096", False)])

@@ -27,6 +27,7 @@ COMPARED: dict[str, set[float]] = {
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
     "KERNEL.SHAPE": {kernel_rules._BLOCK},
     "OP.MASK": {needless._COMPRESSED_SIDE, 2, 3},  # two values of sparse_mode
+    "OP.EMBEDDING": {limits.HARDLY_ANY * PERCENT},
     "MEM.VECTOR": {limits.BEST_PERCENTILE},
     "DIFF.RANK": {limits.HARDLY_ANY * PERCENT, 1, 1 / against._FALSE},
     "DIFF.KERNEL.SLOWER": {kernels._DISCOVERY, kernels._FEW_CALLS * PERCENT},
