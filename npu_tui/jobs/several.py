@@ -87,7 +87,8 @@ def _few_batches(job: Job) -> Iterator[Finding]:
 def _slow_passes(job: Job) -> Iterator[Finding]:
     """The stage whose passes hold up the other stages the most.
 
-    With more kernels than the others it has more of the work, to be spread evenly; else its kernels take longer.
+    With more kernels than the others it has more of the work, to be spread evenly; else its kernels take longer. What
+    whole layers do not spread, such as an encoder in front of them, has to go elsewhere.
     """
     runs = job.pipelines
     total, length = runs.total(), job.length or runs.total()
@@ -105,11 +106,14 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
     others = sum(int(run.time[run.plan.stage != stage].sum()) / (run.plan.stages - 1) for run in runs.runs)
     held = Held.of_steps(length, job.steps)
     even, slower = total - runs.total(runs.gains(layers_even)), _has_as_many_kernels(job, ranks)
-    gain = gains[stage] if slower else even
+    layers, plan, time = runs.runs[0].layers, runs.runs[0].plan, runs.runs[0].time.astype(np.float64)
+    layer = float((np.bincount(plan.stage, time, plan.stages) / layers).min()) / plan.micro
+    by_layers = even >= LEAST_SHARE * length or (work - others) / micro < layer
+    form = "_slower" * slower or "_more" * (not by_layers)
+    gain = gains[stage] if form else even
     if gain < LEAST_SHARE * length:
         return
-    layers, time = runs.runs[0].layers, runs.runs[0].time.astype(np.float64)
-    spread = layers_of_even(runs.runs[0].plan, time, layers)
+    spread = layers_of_even(plan, time, layers)
     known = {"now": layers.tolist()[:LISTED], "then": spread.tolist()[:LISTED]}
     named = message("job.passes.ranks" if len(ranks) > 1 else "job.passes.rank", rank=ranks[0], ranks=list(ranks[:8]))
     args = {
@@ -122,7 +126,6 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
         key=lambda place: -place[0],
     )
     evidence = tuple(_evidence_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
-    form = "_slower" * slower
     codes = f"job.passes.title{form}", f"job.passes.detail{form}"
     yield priced("RANK.STAGE", codes, ranks, gain, held, evidence, **args)
 

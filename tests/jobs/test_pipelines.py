@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.part_tables import PASSES
 from npu_tui.jobs.passes import PipelineRun, _layers, layers_even, layers_of_even
 from npu_tui.jobs.pipeline import PARTS, Pipelines
+from npu_tui.jobs.several import _slow_passes
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
@@ -144,6 +146,27 @@ def test_even_stages_have_whole_layers():
     )
     assert known == pytest.approx(run.length - plan.length(even[None])[0], rel=0.05)
     assert unknown > known
+
+
+@pytest.mark.parametrize(
+    ("layers", "tower", "form"),
+    [((1, 1, 1, 1), 1, "_more"), ((2, 2, 2, 2), 0.9, None), ((6, 2, 2, 2), 0, "")],
+)
+def test_what_whole_layers_do_not_even_is_told_where_it_is_more_than_one(layers, tower, form):
+    """A tower of images in front of the layers, of which each stage but the first has what it can have."""
+    plan = planned("1f1b", 4, 8, 1)
+    assert plan is not None
+    count = np.array(layers) + np.array([1, 0, 0, 0]) * (form == "_more")  # it repeats itself as a layer does
+    time = (1_000_000 * (np.array(layers) + np.array([tower, 0, 0, 0])))[plan.stage].astype(np.int64)
+    end, rest = plan.ends(time[None].astype(float))[0].astype(np.int64), np.zeros_like(time)
+    run = PipelineRun((0, 1, 2, 3), "1", plan, end - time, end, rest, rest > 0, rest, np.zeros(4, np.int64), count)
+    runs = Pipelines([run])
+    job = SimpleNamespace(pipelines=runs, length=runs.total(), steps=["1"], ranks=(), stage=lambda rank: None)
+    found = list(_slow_passes(job))
+    assert [each.detail.code for each in found] == ([] if form is None else [f"job.passes.detail{form}"])
+    if form == "_more":
+        alike = plan.length(1_000_000.0 * np.ones((1, len(time))))[0]
+        assert found[0].gain_ns == pytest.approx(run.length - alike, rel=0.05)
 
 
 @pytest.mark.parametrize(
