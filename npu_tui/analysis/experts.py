@@ -265,6 +265,8 @@ def _tokens(shapes: Coded) -> I64:
         tensors = [tensor.split(",") for tensor in text.split(";")]
         inputs = [tensors[0]]
         inputs += [tensor for tensor in tensors[1:] if len(tensor) == 2 and tensor[1] == tensors[0][-1]]
+        if len(inputs) > 1 and len(inputs) == sum(len(tensor) > 1 for tensor in tensors):  # the weights are square
+            inputs = inputs[: len(inputs) // 2]
         sides = [tensor[0].strip() for tensor in inputs]
         rows.append(sum(map(int, sides)) if all(side.isdecimal() and len(side) < 12 for side in sides) else -1)
     return np.array([*rows, -1], np.int64)
@@ -272,7 +274,7 @@ def _tokens(shapes: Coded) -> I64:
 
 def routed_rows(kernels: KernelTable) -> int:
     """How many rows, one for each expert of a token, go to experts in a pass; 0 where that differs or is unknown."""
-    routing = np.flatnonzero(kernels.type.where(lambda kind: _ROUTING.match(kind) is not None))
+    routing = np.flatnonzero(_kernels_named(kernels, _ROUTING) & ~_kernels_named(kernels, _GRADIENT))
     rows = {
         _routed(kernels.shapes.values[code]) for code in np.unique(kernels.shapes.code[routing]).tolist() if code >= 0
     }
@@ -280,12 +282,17 @@ def routed_rows(kernels: KernelTable) -> int:
 
 
 def _routed(shapes: str) -> int:
-    """The rows that a kernel of such ``shapes`` routes: by a second tensor (tokens, experts), else by the first."""
+    """The rows that a kernel of such ``shapes`` routes: by a second tensor (tokens, experts), else by the first.
+
+    That one may also be flat: (tokens · experts of each).
+    """
     tensors = [[decimal_number(side.strip()) or 0 for side in tensor.split(",")] for tensor in shapes.split(";")]
     chosen = next((each for each in tensors[1:] if len(each) == 2 and each[1] <= _MOST_EXPERTS), None)
     if chosen is not None:
         return chosen[0] * chosen[1]
-    return tensors[0][0] if len(tensors[0]) == 2 else 0
+    tokens = tensors[0][0] or 1
+    flat = next((each[0] for each in tensors[1:] if len(each) == 1 and tokens <= each[0] <= _MOST_EXPERTS * tokens), 0)
+    return flat if flat % tokens == 0 and flat else tensors[0][0] if len(tensors[0]) == 2 else 0
 
 
 def _layers(pass_of: I64, backward: Bools) -> I64:

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, MAINLY, NOTABLE, PLACES
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, EVEN, HALF, LITTLE, MAINLY, NOTABLE, PLACES
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.job import Job
@@ -166,13 +166,18 @@ class PaddedExperts(Struct, frozen=True):
 
 
 def padded_experts(job: Job) -> PaddedExperts | None:
-    """How far experts are padded to a capacity; None where they are not, or the rows that hold tokens are unknown."""
+    """How far experts are padded to a capacity; None where they are not, or the rows that hold tokens are unknown.
+
+    No rank may compute as few rows as a mean one sends. Where all compute a multiple of that, they may share its work.
+    """
     balance = job.experts
-    if balance is None or not balance.padded:
+    if balance is None:
         return None
     every = [profile.routed for profile in job.ranks if profile.experts]
-    routed, rows = sum(every) / len(every), int(balance.tokens[0])
-    if not all(every) or rows <= (1 + NOTABLE) * routed:
+    routed, rows = sum(every) / len(every), round(float(balance.tokens.mean()))
+    if not all(every) or balance.tokens.min() <= (1 + NOTABLE) * routed:
+        return None
+    if not balance.padded and abs(rows / routed - round(rows / routed)) <= EVEN:
         return None
     share = 1 - routed / rows
     less = np.zeros(len(job.blamed.row), np.int64)

@@ -132,6 +132,14 @@ def test_a_capacity_that_tokens_do_not_fill_is_priced(tmp_path: Path):
     # A third of all products goes; the slowest rank of each layer decides, which is near the mean.
     products = sum(row.most_work_us for row in EXPERT_LAYERS.records(job)) * 1_000 * SMALL.steps
     assert first.gain_ns == pytest.approx(products / 3, rel=0.1)
+    # Experts of uneven ranks are padded as well if none computes as little as tokens would fill.
+    uneven = [
+        replace_rank(each, experts=tuple(replace_rank(row, tokens=9_999 + 300 * each.rank) for row in each.experts))
+        for each in ranks
+    ]
+    assert any(row.id == "EXPERT.PADDED" for row in job_findings(Job(job.path, uneven)))
+    filled = [replace_rank(each, routed=9_500) for each in uneven]
+    assert not [row for row in job_findings(Job(job.path, filled)) if row.id == "EXPERT.PADDED"]
     for routed in (0, 9_800):
         others = job_findings(Job(job.path, [replace_rank(each, routed=routed) for each in job.ranks]))
         assert not [each for each in others if each.id == "EXPERT.PADDED"]
@@ -143,6 +151,7 @@ def test_a_capacity_that_tokens_do_not_fill_is_priced(tmp_path: Path):
         ([("MoeInitRoutingV2", "4096,2560;4096,2")], 8_192),
         ([("MoeFinalizeRouting", "8192,2560;4096,2560;4096,2"), ("MoeTokenPermute", "4096,2560;4096,2")], 8_192),
         ([("MoeInitRouting", "8192,2560")], 8_192),
+        ([("MoeTokenPermute", "4096,2560;8192"), ("MoeTokenPermuteGrad", "4096,2560")], 8_192),
         ([("MoeInitRouting", "8192,2560"), ("MoeInitRouting", "4096,2560")], 0),
         ([("GroupedMatmul", "8192,2560;2560,64")], 0),
     ],
@@ -180,11 +189,12 @@ def test_an_all_to_all_around_attention_is_no_exchange_of_tokens():
 
 
 def test_gradients_that_are_reduced_meanwhile_split_no_layer():
-    rows = [("GroupedMatmul", 100 * at + part, 20, "") for at in range(4) for part in (0, 30)]
+    square = "8,16;16,16"  # the weights have as many columns as what they are multiplied with
+    rows = [("GroupedMatmul", 100 * at + part, 20, square) for at in range(4) for part in (0, 30)]
     tokens = [(100 * at + 60, 100 * at + 70, ALL_TO_ALL, 1) for at in range(4)]
     reduced = [(100 * at + 25, 100 * at + 55, OTHER, 2) for at in range(4)]
     passes = expert_passes(_table(rows), _exchanges(*sorted(tokens + reduced)), np.zeros(0), np.zeros(8, np.bool_))
-    assert [each.work for each in passes] == [40] * 4
+    assert [(each.work, each.tokens) for each in passes] == [(40, 8)] * 4
 
 
 def test_layers_are_counted_from_the_end_where_the_backward_pass_computes_them_again():
