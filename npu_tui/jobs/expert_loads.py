@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, EVEN, HALF, LITTLE, MAINLY, NOTABLE, PLACES
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, MAINLY, NOTABLE, PLACES
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.finding import LEAST_SHARE, Held, priced
 from npu_tui.jobs.job import Job
@@ -151,10 +151,16 @@ def _moved(job: Job, balance: Balance, some: Bools, of_rows: F64, kind: str) -> 
     for arrival in (balance.arrival, balance.sent):
         known = some & (arrival >= 0)
         spare[arrival[known]] = of_rows[balance.row[known]]
-    kinds = np.array([each.lower().startswith(kind) for _, each, _ in job.calls.kinds] or [False])
-    spare[~kinds[job.blamed.met.kind[job.blamed.meeting]][job.blamed.row]] = 0
+    spare[~_of_kind(job, kind)] = 0
     moving = exposed_transfers(job.blamed, [profile.busy for profile in job.ranks], spare > 0)
     return (np.minimum(moving, longest) * spare).astype(np.int64)
+
+
+def _of_kind(job: Job, kind: str) -> Bools:
+    """Which arrivals are at a collective whose type begins with ``kind``."""
+    kinds = np.array([each.lower().startswith(kind) for _, each, _ in job.calls.kinds] or [False])
+    of_arrival: Bools = kinds[job.blamed.met.kind[job.blamed.meeting]][job.blamed.row]
+    return of_arrival
 
 
 class PaddedExperts(Struct, frozen=True):
@@ -168,7 +174,7 @@ class PaddedExperts(Struct, frozen=True):
 def padded_experts(job: Job) -> PaddedExperts | None:
     """How far experts are padded to a capacity; None where they are not, or the rows that hold tokens are unknown.
 
-    No rank may compute as few rows as a mean one sends. Where all compute a multiple of that, they may share its work.
+    No rank computes as few rows as a mean one sends. Those that are gathered instead of sent may be on several ranks.
     """
     balance = job.experts
     if balance is None:
@@ -177,7 +183,7 @@ def padded_experts(job: Job) -> PaddedExperts | None:
     routed, rows = sum(every) / len(every), round(float(balance.tokens.mean()))
     if not all(every) or balance.tokens.min() <= (1 + NOTABLE) * routed:
         return None
-    if not balance.padded and abs(rows / routed - round(rows / routed)) <= EVEN:
+    if not balance.padded and not _of_kind(job, "alltoall")[balance.sent[balance.sent >= 0]].all():
         return None
     share = 1 - routed / rows
     less = np.zeros(len(job.blamed.row), np.int64)
