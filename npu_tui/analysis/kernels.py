@@ -73,6 +73,13 @@ class Coded(Struct, frozen=True):
         return bool((self.code >= 0).any())
 
 
+_FASTEST = 10_000.0
+"""GB/s. No memory of these chips is as fast: HBM has 1,600 on 910B and 4,000 on 950DT (Huawei's roadmap of 2025).
+
+What seems to be takes a few rows of a table or a cache whose whole shape is recorded.
+"""
+
+
 class KernelTable(Struct, frozen=True):
     """The kernels by start: ``start``, ``duration`` and ``wait`` in ns; all columns are (n,).
 
@@ -104,9 +111,9 @@ class KernelTable(Struct, frozen=True):
 
     @property
     def speed(self) -> F64:
-        """GB/s of each kernel, not-a-number where shapes or types are unknown."""
+        """GB/s of each kernel; not-a-number where shapes or types are unknown, or say more than it moves."""
         speeds: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
-        return speeds
+        return np.where(speeds <= _FASTEST, speeds, np.nan)
 
     def of_slices(self, items: I64) -> KernelTable:
         """The kernels of the slices ``items``, in that order; the table must have all of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from statistics import median, median_low
 
 import numpy as np
@@ -303,8 +303,25 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     if gain < LEAST_SHARE * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
-    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": step_time(job).each(gain)}
-    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, step_time(job), **args)]
+    args: dict[str, object] = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks)}
+    args["cost"] = step_time(job).each(gain)
+    told = _cause_in_turns(job, ranks, gain)
+    if told is not None:
+        args |= {"rank": told[0], "what": placed(told[1]), "advice": message("list.sentences", parts=told[1].advice)}
+    codes = ("job.wander.title_by", "job.wander.detail_by") if told else ("job.wander.title", "job.wander.detail")
+    return [priced("RANK.WANDER", codes, ranks, gain, step_time(job), **args)]
+
+
+def _cause_in_turns(job: Job, ranks: Sequence[int], gain: int) -> tuple[int, RankFinding] | None:
+    """What most of ``ranks`` lose alike, now one and now another, in sum most of ``gain``; and who loses most by it."""
+    lost: dict[Hashable, list[tuple[int, int, RankFinding]]] = defaultdict(list)
+    for each in job.ranks:
+        own = {row.about: row for row in reversed(each.findings) if row.is_cause and row.id not in OF_OTHERS}
+        for about, row in own.items() if each.rank in ranks else ():
+            lost[about].append((max(row.gain, row.freed) * row.count, each.rank, row))
+    shared = [rows for rows in lost.values() if len(rows) > MAINLY * len(ranks)]
+    most = max(shared, key=lambda rows: sum(time for time, _, _ in rows), default=[])
+    return max(most, key=lambda row: row[:2])[1:] if sum(time for time, _, _ in most) >= HALF * gain else None
 
 
 def _uneven(job: Job) -> list[Finding]:

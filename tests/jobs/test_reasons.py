@@ -158,6 +158,23 @@ def test_larger_shapes_of_another_rank_in_each_step_are_uneven_work():
     assert "uneven" in words(found.title)
 
 
+@pytest.mark.parametrize("finders", [4, 1])
+def test_ranks_that_are_slow_in_turns_name_what_most_of_them_find(finders: int):
+    job = simulated(4, lambda rank, step, call: 2 * MS + (8 * MS if rank == step % 4 and not call else 0), steps=STEPS)
+    each: dict[str, object] = {"time": 2 * MS, "unit": message("finding.unit.step")}
+    title = message("finding.gc.title", each=message("finding.each.step", **each))
+    ranks = [
+        replace(profile, findings=(RankFinding("PY.GC", (2 + (rank == 2)) * MS, title, "config", None, STEPS, True),))
+        if rank < finders
+        else profile
+        for rank, profile in enumerate(job.ranks)
+    ]
+    found = first(Job(Path("job"), ranks))
+    assert found.id == "RANK.WANDER"
+    told = words(found.title).split("; by the profile of rank ")
+    assert told[1:] == (["2: Garbage collection takes 2.000 ms per step"] if finders == 4 else [])
+
+
 def test_the_same_kernels_now_and_then_longer_are_no_work():
     steps = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
     found = first(job_of({1: 6 * MS}, steps=steps))
