@@ -305,7 +305,7 @@ def _ladder(candidates: list[FiredRule], scale: Scale, least: int, launching: in
         fresh = [candidate for candidate in fresh if not candidate.draft.by_design] or fresh
         top = max(rest[candidate] for candidate in fresh)
         alike = [candidate for candidate in fresh if rest[candidate] >= ALMOST_ALL * top]
-        best = max(alike, key=lambda candidate: (_NEARNESS[candidate.reach], rest[candidate]))
+        best = max(alike, key=lambda each: (_NEARNESS[each.reach], rest[each], each.draft.confidence == "high"))
         best = _nearer(best, fresh, rest, above, scale, launching)
         best = next((candidate for candidate in fresh if candidate.draft.first), best)
         total += rest[best]

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.ladder import Rung, Scale, _ladder
+from npu_tui.rules.model import Confidence
 from npu_tui.rules.rule import Draft, FiredRule, Reach, Rule
 
 
-def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> FiredRule:
+def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place", confidence: Confidence = "high") -> FiredRule:
     low, high = np.array(spans, np.int64).reshape(-1, 2).T
     rule = Rule(name, cls="dispatch", inputs=(), check=lambda facts: None, sources=(), reach=reach)
-    return FiredRule(rule, Draft("high", name, name, removes=(low, high)))
+    return FiredRule(rule, Draft("high", name, name, removes=(low, high), confidence=confidence))
 
 
 def order(*candidates: FiredRule) -> list[tuple[str, int | None, str | None]]:
@@ -48,6 +49,11 @@ def test_a_cause_that_explains_nearly_all_goes_first() -> None:
 def test_a_place_goes_before_what_only_says_how_much() -> None:
     found = order(candidate("broad", (0, 100), reach="broad"), candidate("place", (0, 60)))
     assert found == [("place", 60, None), ("broad", 40, None)]
+
+
+def test_what_is_sure_goes_before_a_guess_that_gains_as_much() -> None:
+    found = order(candidate("guess", (0, 100), confidence="low"), candidate("known", (0, 100)))
+    assert found == [("known", 100, None), ("guess", 100, "known")]
 
 
 def test_what_several_contain_is_a_part_of_all_of_them() -> None:
