@@ -25,15 +25,16 @@ from npu_tui.analysis.alignment import SequencePlacement, placement
 from npu_tui.analysis.code_lines import CodeLine, model_line, stack_of
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.kernels import Coded, KernelTable
-from npu_tui.analysis.launches import Around, graph_calls, graph_launches, operation_of
+from npu_tui.analysis.launches import Around, caller_of, graph_calls, graph_launches
 from npu_tui.analysis.limits import NAMED, SOME
 from npu_tui.analysis.modules import MODULE, ShapesOf
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import BETWEEN
-from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.model import Trace
+from npu_tui.trace.recorder import bound_launch_links, launch_links, recorder_of
+from npu_tui.trace.transfers import names_like
 
 Keys = list[tuple[str | None, ...]]
 
@@ -151,11 +152,10 @@ def replayed(side: KernelSide) -> list[KernelSequence]:
     link = bound_launch_links(trace)
     link = link[graph_launches(trace, link)]
     item, launch = links.target_slice[link].astype(np.int64), links.source_time[link]
-    if not is_kineto(trace):
-        # Only the first kernel of a graph may have a link, and of a graph captured before the profiler none.
-        alone = [_unlinked(trace, device) for device in side.devices if device.pairs is not None]
-        item = np.concatenate([item, *(part[0] for part in alone)])
-        launch = np.concatenate([launch, *(part[1] for part in alone)])
+    # Only the first kernel of a graph may have a link, and of a graph captured before the profiler none.
+    alone = [_unlinked(trace, device) for device in side.devices if device.pairs is not None]
+    item = np.concatenate([item, *(part[0] for part in alone)])
+    launch = np.concatenate([launch, *(part[1] for part in alone)])
     item, first = np.unique(item, return_index=True)
     launch = launch[first]
     known = np.isin(item, side.kernels.item)
@@ -199,7 +199,7 @@ def eager(side: KernelSide) -> list[KernelSequence]:
     link = link[first]
     order = np.argsort(links.source_time[link], kind="stable")
     item, link = item[order], link[order]
-    operation = links.source_slice[link].astype(np.int64) if is_kineto(trace) else operation_of(trace, item)
+    operation = caller_of(trace, item)
     known = operation >= 0
     item, operation = item[known], operation[known]
     found: dict[object, KernelSequence] = {}
@@ -261,18 +261,23 @@ def _ranges_named(trace: Trace, pattern: re.Pattern[str]) -> I64:
 
 
 def _kernel_keys(side: KernelSide, item: I64) -> tuple[Keys, ...]:
-    """What the kernels ``item`` are called: by name on a GPU, else by type, data types and shapes, then by type alone.
+    """What the kernels ``item`` are called, by each of the keys of the recorder.
 
     An eager kernel and a compiled one of the same operator have other names: without kernel_details.csv the type is the
     last word of ``graph_MatMulCommon_MatMulV2``.
     """
-    if is_kineto(side.trace):
-        return ([(side.trace.name_of(each),) for each in item.tolist()],)
     table = side.kernels.of_slices(item)
     shapes = Coded([_without_tokens(text) for text in table.shapes.values], table.shapes.code)
     types = [table.type.at(k) for k in range(len(item))]
-    fine: Keys = [(kind, table.dtypes.at(k), shapes.at(k)) for k, kind in enumerate(types)]
-    return fine, [(kind and kind.rpartition("_")[2],) for kind in types]
+    columns: dict[str, list[str | None]] = {
+        "name": [side.trace.name_of(each) for each in item.tolist()],
+        "type": types,
+        "dtypes": [table.dtypes.at(k) for k in range(len(item))],
+        "shapes": [shapes.at(k) for k in range(len(item))],
+        "operator": [kind and kind.rpartition("_")[2] for kind in types],
+    }
+    keys = recorder_of(side.trace).kernel_keys
+    return tuple([*zip(*(columns[name] for name in names), strict=True)] for names in keys)
 
 
 def _without_tokens(shapes: str) -> str:
@@ -452,12 +457,10 @@ class Origins(Struct, frozen=True):
 def origins(trace: Trace, launches: I64, shapes_of: ShapesOf) -> Origins:
     """Where the slices ``launches`` come from: operations that launch kernels, or calls of the runtime."""
     called = _of_category(trace, _OPERATION)
-    operation = _slices_around(trace, launches, called)
-    if not is_kineto(trace):  # ``aclnnAddmm`` launches for ``aten::addmm``
-        outer = _slices_around(
-            trace, launches, called & np.array(["::" in name for name in trace.names] + [False])[trace.slices.name]
-        )
-        operation = np.where(outer >= 0, outer, operation)
+    operation, part = _slices_around(trace, launches, called), recorder_of(trace).outermost
+    within = names_like(trace.names, lambda name: part in name)[trace.slices.name]
+    outer = _slices_around(trace, launches, called & within)
+    operation = np.where(outer >= 0, outer, operation)  # ``aclnnAddmm`` launches for ``aten::addmm``
     names = [trace.name_of(item) if item >= 0 else None for item in operation.tolist()]
     named = np.array([name.startswith(MODULE) for name in trace.names] + [False])[trace.slices.name]
     lines: dict[CodeLine, int] = {}
@@ -497,7 +500,7 @@ def _shape_texts(operation: I64, shapes_of: ShapesOf) -> Iterator[str | None]:
 
 
 def _code_lines(trace: Trace, launches: I64) -> Iterator[CodeLine | None]:
-    if is_kineto(trace):  # its stacks are of user frames and end where a recursion is too deep
+    if recorder_of(trace).has_frames:  # its stacks are of user frames and end where a recursion is too deep
         yield from map(model_line, _names_around(trace, launches, _of_category(trace, _FRAME)))
         return
     stack = stack_of(trace, launches)

@@ -18,9 +18,10 @@ from npu_tui.analysis.launches import Around, operation_of, operation_pairs
 from npu_tui.trace.arrays import I64, distinct, most_first
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import clipped
-from npu_tui.trace.kineto import bound_launch_links, runtime_calls
+from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.model import FORWARD_BACKWARD, TASK_QUEUE, Lane, Trace
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.recorder import bound_launch_links
 
 READING_OPERATIONS = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"})
 """Operations of the framework that wait for one number of the device, and do nothing else, such as ``loss.item()``."""

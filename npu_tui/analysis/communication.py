@@ -34,7 +34,8 @@ from npu_tui.trace.args import CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, in_groups, summed
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.model import Trace
-from npu_tui.trace.transfers import NOTIFY_WAIT, exchange_kernels, group_slices, groups_of, plane_task
+from npu_tui.trace.recorder import exchange_kernels, group_slices
+from npu_tui.trace.transfers import NOTIFY_WAIT, groups_of, plane_task
 
 ON_CHIP = "ON_CHIP"
 

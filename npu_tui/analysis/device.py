@@ -22,10 +22,10 @@ from msgspec import Struct
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.trace.arrays import I64, Bools, BySlice
 from npu_tui.trace.intervals import clipped, covered, difference
-from npu_tui.trace.kineto import device_work, exchanges, is_kineto, launch_links
-from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace, bulk_of
+from npu_tui.trace.model import MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace, bulk_of
 from npu_tui.trace.once import of_trace
-from npu_tui.trace.transfers import collective_streams, copy_marks, exchange_kernels, is_group_lane
+from npu_tui.trace.recorder import launch_links, recorder_of
+from npu_tui.trace.transfers import names_like
 
 
 class Window(Struct, frozen=True):
@@ -65,15 +65,8 @@ class Window(Struct, frozen=True):
 EVERYTHING = Window(-(2**62), 2**62, whole=True)
 """The whole trace."""
 
-COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV", "AI_CPU", "DSA_SQE"})
-"""Task types of msprof's ``Ascend Hardware`` slices that compute."""
-
-# A trace without any of these has no task types for its kernels: then launches and names decide.
-_CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
 """Part of the names of AI CPU kernels; older writers record no task type for them."""
-_EVENTS = ("EVENT", "PLACE_HOLDER")
-_NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +92,8 @@ class DeviceSlices:
 
 def on_ai_cpu(trace: Trace, items: I64) -> Bools:
     """Which of the kernels ``items`` run on the AI CPU, by task type or name; (n,)."""
-    of_type = _kinds(trace.task_types, lambda kind: kind == "AI_CPU")
-    named = _kinds(trace.names, lambda name: "AiCpu" in name and _ON_AI_CPU.search(name) is not None)
+    of_type = names_like(trace.task_types, lambda kind: kind == "AI_CPU")
+    named = names_like(trace.names, lambda name: "AiCpu" in name and _ON_AI_CPU.search(name) is not None)
     mask: Bools = of_type[trace.slices.task_type[items]] | named[trace.slices.name[items]]
     return mask
 
@@ -112,7 +105,9 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
         if layer.kind in ("hardware", "communication") and layer.lanes:
             layers[layer.device].append(layer)
     devices = sorted(layers, key=lambda device: -1 if device is None else device)
-    return [_judged_slices(trace, _slices_of(trace, device, layers[device])) for device in devices[:MOST_DEVICES]]
+    work = recorder_of(trace).work
+    found = (DeviceSlices(device, *work(trace, layers[device])) for device in devices[:MOST_DEVICES])
+    return [_judged_slices(trace, device) for device in found]
 
 
 def _judged_slices(trace: Trace, device: DeviceSlices) -> DeviceSlices:
@@ -145,65 +140,6 @@ def _overruns(trace: Trace, compute: Bools) -> I64:
     launches, next_launches = launch.of(this[found]), launch.of(following[found])
     overruns: I64 = this[found[(launches < 0) | (launches != next_launches)]]
     return overruns
-
-
-def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:
-    slices = trace.slices
-    hardware = [lane for layer in layers if layer.kind == "hardware" for lane in layer.lanes]
-    if is_kineto(trace):
-        here, work = _on_lanes(trace, hardware), device_work(trace)
-        return DeviceSlices(device, work["compute"] & here, work["collective"] & here, work["copy"] & here)
-    groups = [
-        lane
-        for layer in layers
-        if layer.kind == "communication"
-        for lane in layer.lanes
-        if is_group_lane(trace.lanes[lane].name)
-    ]
-    copied, copying = copy_marks(trace)
-    of_types = (COMPUTE_TASK_TYPES, _CORE_TASK_TYPES)
-    computing, of_core = (_kinds(trace.task_types, kinds.__contains__) for kinds in of_types)
-    compute, copy = (np.zeros(len(slices), np.bool_) for _ in range(2))
-    spans = [slice(trace.lanes[lane].first, trace.lanes[lane].last) for lane in hardware]
-    has_types = False
-    for span in spans:
-        kind = slices.task_type[span]
-        copy[span] = copied[slices.name[span]] | copying[kind]
-        compute[span] = computing[kind]
-        has_types |= bool(of_core[kind].any())
-    # A writer without task types: a kernel is what a launch leads to and no name excludes.
-    if not has_types:
-        targets = trace.links.target_slice[trace.links_of(HOST_TO_DEVICE)]
-        launched = np.zeros(len(slices), np.bool_)
-        launched[targets[targets >= 0]] = True
-        no_kernel = _kinds(trace.names, lambda name: name.startswith(_NOT_KERNELS))
-        for span in spans:
-            compute[span] |= launched[span] & ~no_kernel[slices.name[span]]
-    # Older chips run copies on the AI CPU, whose task type counts as compute.
-    for span in spans:
-        compute[span] &= ~copy[span]
-    exchanging = _on_lanes(trace, [lane for lane in hardware if lane in collective_streams(trace)])
-    copy &= ~exchanging
-    moving = compute & _kinds(trace.names, exchanges)[slices.name]
-    compute &= ~moving
-    if groups:
-        alone = np.zeros(len(slices), np.bool_)
-        alone[exchange_kernels(trace)] = True
-        return DeviceSlices(device, compute, _on_lanes(trace, groups) | (moving & alone), copy)
-    event = _kinds(trace.names, lambda name: name.startswith(_EVENTS))
-    return DeviceSlices(device, compute & ~exchanging, moving | (exchanging & ~event[slices.name]), copy)
-
-
-def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:
-    mask = np.zeros(len(trace.slices), np.bool_)
-    for lane in lanes:
-        mask[trace.lanes[lane].first : trace.lanes[lane].last] = True
-    return mask
-
-
-def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
-    """Which of ``names`` pass ``rule``; one more entry answers False for the code -1, "no name"."""
-    return np.array([rule(name) for name in names] + [False])
 
 
 _FEW = 8  # a lookup table costs more than so many comparisons

@@ -19,6 +19,7 @@ from npu_tui.analysis.overlap import time_left_out
 from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace, bulk_of
+from npu_tui.trace.recorder import bound_launch_links
 from npu_tui.trace.service import UNKNOWN
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ from collections.abc import Iterator, Sequence
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.limits import A_PART, ENOUGH, HALF, NEXT_TASK_NS
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import ASYNC_NPU
 
 Evidence = Literal["slices", "links", "files"]

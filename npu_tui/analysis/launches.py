@@ -18,9 +18,9 @@ from npu_tui.analysis.device import HOST, DeviceSlices, named_on
 from npu_tui.analysis.limits import FEWEST_OF_P99, LITTLE, LONG_NS, NOTABLE, SHORT_NS, SOME, Threshold, Thresholds
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice, LaneIndex, distinct
-from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
-from npu_tui.trace.model import ASYNC_NPU, Trace, bulk_of
+from npu_tui.trace.model import Trace, bulk_of
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.recorder import bound_launch_links, recorder_of
 
 NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)
 STARVED_US = Threshold("starved_us", 10.0)
@@ -30,7 +30,6 @@ SHALLOW_NS = 100_000
 _TRUST_SPREAD_NS = 20_000
 _UNTRUSTED_FLOOR_NS = 30_000.0
 """See ``clock_floor``: launches on an empty queue take about as long as each other, within the spread."""
-_OPERATION = "cpu_op"  # the category of operations in traces of Kineto
 
 
 class ClockFloor(Struct, frozen=True):
@@ -137,10 +136,10 @@ def launch_delays(trace: Trace) -> BySlice:
     layer = np.array([lane.layer for lane in trace.lanes], np.int64)[slices.lane[links.target_slice[link[first]]]]
     # Where most calls launch graphs that is their length, and what others take is usual.
     plain = (length <= SHALLOW_NS) | (np.median(length) <= LONG_NS)
-    floor = np.full(len(call), _UNTRUSTED_FLOOR_NS)
+    floor, recorder = np.full(len(call), _UNTRUSTED_FLOOR_NS), recorder_of(trace)
     for number in np.unique(layer[plain]).tolist():
         here = layer == number
-        floor[here] = clock_floor((started - made)[here & plain].astype(np.float64), is_kineto(trace)).floor
+        floor[here] = clock_floor((started - made)[here & plain].astype(np.float64), recorder.one_clock).floor
     beyond = length - np.int64(np.median(length[plain]) if plain.any() else 0)
     after = started - floor - (made + beyond)
     late = (beyond > SHALLOW_NS) & (after >= -_UNTRUSTED_FLOOR_NS) & (after <= SHALLOW_NS)
@@ -189,7 +188,7 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     # Every host process has its own clock offset against the device.
     for process in np.unique(host) if host.any() else host[:1]:
         of_process = host == process
-        floors.append(clock_floor(latency[of_process], is_kineto(trace)))
+        floors.append(clock_floor(latency[of_process], recorder_of(trace).one_clock))
         floor[of_process] = floors[-1].floor
     ready = _ready(slices.start[busy], slices.end[busy], start)
     # An idle device waits from when it is ready until the launch arrives; after that the delay is its own.
@@ -283,8 +282,7 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Launch
     target = links.target_slice[link]
     linked = np.zeros(len(slices), np.bool_)
     linked[target] = True
-    # Kineto names the launch of every kernel of a graph.
-    unlinked = np.flatnonzero((device.compute | device.copy) & ~linked & (not is_kineto(trace)))
+    unlinked = np.flatnonzero((device.compute | device.copy) & ~linked & recorder_of(trace).graphs_unlinked)
     before = count_until(links.target_time[link], slices.start[unlinked]) - 1
     # The streams of collectives hold tasks that look like kernels, but no launch leads to them.
     beside = slices.lane[unlinked] == np.append(slices.lane[target], -1)[before]
@@ -406,11 +404,14 @@ def _enqueues(trace: Trace) -> tuple[I64, I64]:
     return enqueues, correlation[enqueues]
 
 
-def operation_of(trace: Trace, target: I64) -> I64:
-    """The operation at the source of the ``async_npu`` link into each slice ``target``, -1 without one; (n,).
+def caller_of(trace: Trace, target: I64) -> I64:
+    """What launched each slice ``target`` for the framework: an operation, or a call in one; -1 without it; (n,)."""
+    link, links = recorder_of(trace).callers(trace), trace.links
+    return BySlice(links.target_slice[link], links.source_slice[link]).of(target)
 
-    On a GPU it is the innermost operation around the call that launched it, or that call.
-    """
+
+def operation_of(trace: Trace, target: I64) -> I64:
+    """The operation that launched each slice ``target``, or the call if it is in none; -1 without one; (n,)."""
     return _operations_of_launches(trace).of(target)
 
 
@@ -423,13 +424,9 @@ def _operations_of_launches(trace: Trace) -> BySlice:
 @of_trace
 def operation_pairs(trace: Trace) -> tuple[I64, I64]:
     """The operations that launched something, and what each of them launched, as slices; (n,) each."""
-    links, slices = trace.links, trace.slices
-    if not is_kineto(trace):
-        link = trace.bound_links_of(ASYNC_NPU)
-        return links.source_slice[link].astype(np.int64), links.target_slice[link].astype(np.int64)
-    link = launch_links(trace)
-    link = link[links.source_slice[link] >= 0]
+    links, slices, recorder = trace.links, trace.slices, recorder_of(trace)
+    link = recorder.callers(trace)
     call = links.source_slice[link].astype(np.int64)
-    code = trace.categories.index(_OPERATION) if _OPERATION in trace.categories else len(trace.categories)
+    code = trace.categories.index(recorder.operation) if recorder.operation in trace.categories else -2
     around = Around(trace, slices.category == code).find(slices.lane[call], slices.start[call], slices.end[call])
     return np.where(around >= 0, around, call), links.target_slice[link].astype(np.int64)

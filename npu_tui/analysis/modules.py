@@ -21,9 +21,9 @@ from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.kernels import KernelTable, is_half, matrix_flops
 from npu_tui.analysis.launches import Around, Dispatch, operation_of, operation_pairs
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, most_first
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.recorder import recorder_of
 
 ShapesOf = Callable[[I64], Sequence[object]]
 """From operations (n,) to their ``Input Dims``, None where those are not known."""
@@ -216,9 +216,8 @@ def _flops(trace: Trace, launched: _Launched, kernels: KernelTable, shapes_of: S
     known = row >= 0
     matrix, convolution, backward = (_matching(kernels, pattern, row) for pattern in (_MATRIX, _CONVOLUTION, _BACKWARD))
     products = matrix_flops(kernels)
-    flops = np.where(matrix, np.where(known, products[row] if len(products) else np.nan, np.nan), 0.0)
-    if is_kineto(trace):  # kernels of a GPU have no shapes, and their names do not say which multiply matrices
-        flops = np.full(len(row), np.nan)
+    products = products[row] if len(products) else np.full(len(row), np.nan)
+    flops = np.where(matrix, np.where(known, products, np.nan), recorder_of(trace).flops_unnamed)
     wide = matrix & ~np.append(kernels.dtypes.where(is_half), False)[row]
     at = np.flatnonzero(convolution)
     if len(at):

@@ -32,8 +32,9 @@ from npu_tui.analysis.kernels import (
 from npu_tui.analysis.launches import dequeued_launches
 from npu_tui.analysis.limits import NOTABLE
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, distinct
-from npu_tui.trace.kineto import exchanges, is_of_gpu
+from npu_tui.trace.kineto import exchanges
 from npu_tui.trace.model import Trace
+from npu_tui.trace.recorder import recorder_of
 
 TypesOf = Callable[[I64], tuple[list[str], I64]]
 """From slices (n,) to their distinct operator types and the index of each one's type; (n,)."""
@@ -130,7 +131,7 @@ def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
 
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     """The distinct operator types of the kernels ``items`` by name, and the index of each one's type; (n,)."""
-    slices, foreign = trace.slices, is_of_gpu(trace)
+    slices, is_symbol = trace.slices, recorder_of(trace).names_are_symbols
     operation = _dequeued_names(trace, items)
     (names, name), (launching, launch) = distinct(slices.name[items]), distinct(operation)
     # A trace has millions of kernels but few pairs of name and launching operation: each pair is parsed once.
@@ -143,7 +144,7 @@ def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
         dequeue = int(launching[launch_code])
         queued = trace.names[dequeue].removeprefix(_DEQUEUE) if dequeue >= 0 else ""
         called = trace.names[int(names[name_code])]
-        kind = foreign_type(called) if foreign else operator_type(called, queued)
+        kind = foreign_type(called) if is_symbol else operator_type(called, queued)
         of_pair[k] = types.setdefault(kind, len(types))
     return list(types), of_pair[code]
 

@@ -18,9 +18,8 @@ from npu_tui.analysis.limits import GRID_NS, HALF, HARDLY_ANY, ROUNDING_NS
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.intervals import covered_before, difference, intersection, parted, union
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace, bulk_of
-from npu_tui.trace.transfers import exchange_kernels
+from npu_tui.trace.recorder import exchange_kernels, recorder_of
 
 COMPUTING = "Computing"
 COMMUNICATION = "Communication"
@@ -119,7 +118,7 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
         layer = next((layer for layer in layers if layer.device == device.device), None)
         if layer is None and len(layers) == len(devices) == 1:
             layer = layers[0]  # the pids of older writers name no device
-        is_busy = (device.busy if is_kineto(trace) else device.compute | device.collective).any()
+        is_busy = (device.compute | device.collective | _copies_apart(trace, device)).any()
         if layer is not None:
             layers.remove(layer)
             cut = trace.health.truncated and _ends_early(trace, layer, device)
@@ -173,6 +172,10 @@ def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
     return OverlapLanes(device, layer.index, *named)
 
 
+def _copies_apart(trace: Trace, device: DeviceSlices) -> Bools:
+    return device.copy & recorder_of(trace).copies_apart
+
+
 def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
     """The lanes by unions and differences of slices; Free lies between the first and last compute or collective.
 
@@ -182,11 +185,10 @@ def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
     computing = union(start[device.compute], end[device.compute])
     communication = union(start[device.collective], end[device.collective])
     busy = union(np.concatenate((computing[0], communication[0])), np.concatenate((computing[1], communication[1])))
-    copies = _NO_INTERVALS
-    if is_kineto(trace):
-        copied = union(start[device.copy], end[device.copy])
-        copies = difference(*copied, *busy)
-        busy = union(np.concatenate((busy[0], copied[0])), np.concatenate((busy[1], copied[1])))
+    apart = _copies_apart(trace, device)
+    copied = union(start[apart], end[apart])
+    copies = difference(*copied, *busy)
+    busy = union(np.concatenate((busy[0], copied[0])), np.concatenate((busy[1], copied[1])))
     # Free is what lies between the busy intervals: from the end of each to the start of the next.
     free = (busy[1][:-1], busy[0][1:])
     exposed = difference(*communication, *computing)

@@ -15,8 +15,8 @@ from npu_tui.analysis.limits import EVEN, HALF, NEARLY_ALL, SOME
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
 from npu_tui.trace.intervals import covered, difference, union
-from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
+from npu_tui.trace.recorder import bound_launch_links
 
 KERNEL, RECORD, AWAIT, COLLECTIVE = range(4)
 

@@ -36,8 +36,8 @@ from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edg
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.intervals import inside, union
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
+from npu_tui.trace.recorder import recorder_of
 
 
 class Unrecorded(Struct, frozen=True):
@@ -286,7 +286,7 @@ def clock_floor(trace: Trace, launches: Dispatch, device_tasks: Callable[[], Dev
     have one clock.
     """
     floor = round(min((clock.floor for clock in launches.floors), default=0.0))
-    if any(clock.trusted for clock in launches.floors) or is_kineto(trace):
+    if any(clock.trusted for clock in launches.floors) or recorder_of(trace).one_clock:
         return floor
     return floor + ahead_of_waits(trace, device_tasks(), floor)
 

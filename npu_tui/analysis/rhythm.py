@@ -28,9 +28,10 @@ from npu_tui.analysis.limits import (
 )
 from npu_tui.trace.arrays import I64, Bools, distinct
 from npu_tui.trace.intervals import outermost
-from npu_tui.trace.kineto import launch_links, runtime_calls
+from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.recorder import launch_links
 
 _PERIODS = 256  # periods that are tried
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)

@@ -26,9 +26,9 @@ from npu_tui.strings import say
 from npu_tui.trace.args import Arg, as_number
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
+from npu_tui.trace.recorder import launch_links
 from npu_tui.trace.text import parse_duration, whole_number
 
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\)")

@@ -31,9 +31,9 @@ from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, among, distinct
 from npu_tui.trace.classes import EngineName, OpClass, engine_name, repeated_number, step_number, with_mode
 from npu_tui.trace.intervals import outermost, parted
-from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.recorder import bound_launch_links
 
 _RECEIVE = "hcom_receive"
 

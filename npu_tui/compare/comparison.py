@@ -45,10 +45,10 @@ from npu_tui.profile.profile import Profile
 from npu_tui.rules.judged_path import owner_name, run_path, short_call
 from npu_tui.trace.arrays import F64, summed
 from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import brief
 
 _OTHER_CHIP, _SAME_PROGRAM = 0.2, 0.5
@@ -281,8 +281,11 @@ class ProfileComparison:
     @once
     def lines(self) -> list[LineChange]:
         """The code lines whose launches lost time, the largest difference first; none where a side has no launches."""
-        if not all(side.names_lines for side in self.sides) or is_kineto(self.base.trace) != is_kineto(self.new.trace):
-            return []  # a line of Kineto is where a function begins, one of torch_npu is that of the call
+        if (
+            not all(side.names_lines for side in self.sides)
+            or len({recorder_of(side.trace).has_frames for side in self.sides}) > 1
+        ):
+            return []  # a line is where a function begins on one side, and that of the call on the other
         return line_changes(self.base.lines, self.new.lines)
 
     @once

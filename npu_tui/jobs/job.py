@@ -22,7 +22,6 @@ from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, messages_wit
 from npu_tui.jobs.model import (
     CLUSTER,
     EXPERTS,
-    KINETO,
     SAME_BOOT,
     SAME_NAME,
     CallTable,
@@ -55,6 +54,7 @@ from npu_tui.load.format import Survey
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
+from npu_tui.trace.recorder import Recorder, recorder_named
 
 if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.formats.experts import ExpertFiles
@@ -145,9 +145,10 @@ class Job:
         return Job(self.path, ranks, self.broken, Only(group, step), survey=self.survey)
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether the ranks are GPUs."""
-        return bool(self.ranks) and all(profile.kind == KINETO for profile in self.ranks)
+    def recorder(self) -> Recorder:
+        """Who wrote what the ranks have; of several that is Ascend's."""
+        kinds = {profile.kind for profile in self.ranks}
+        return recorder_named(kinds.pop() if len(kinds) == 1 else "")
 
     @property
     def has_profiles(self) -> bool:
@@ -157,7 +158,7 @@ class Job:
     @property
     def no_links(self) -> str:
         """The text for a job whose files do not measure links."""
-        return "job.no_links.gpu" if self.on_gpu else "job.no_links"
+        return self.recorder.word("job.no_links")
 
     @once
     def expert_files(self) -> ExpertFiles:

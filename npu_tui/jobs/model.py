@@ -19,6 +19,7 @@ from npu_tui.rules.model import FindingClass
 from npu_tui.strings import texts_of
 from npu_tui.trace.arrays import I64, U64, Bools
 from npu_tui.trace.message import Message
+from npu_tui.trace.recorder import recorder_named
 from npu_tui.trace.text import decimal_number
 
 _BARRIERS = frozenset(
@@ -416,9 +417,6 @@ CLUSTER = "cluster"
 EXPERTS = "experts"
 """The kind of a rank that only dumps of expert loads or a placement have."""
 
-KINETO = "kineto"
-"""The kind of a rank on a GPU; the ordinals of its calls count those of the group in the job, not in the profile."""
-
 
 class RankProfile(Struct, frozen=True):
     """One rank: where it lies and what it recorded. Rows that are no columns yet become columns.
@@ -540,5 +538,5 @@ def call_table(ranks: Sequence[RankProfile]) -> CallTable:
         np.concatenate([nothing, *(own.start for own in calls)]),
         np.concatenate([nothing, *(own.end for own in calls)]),
         np.concatenate([nothing, *(own.pair for own in calls)]),
-        all(profile.kind == KINETO for profile in ranks),
+        all(recorder_named(profile.kind).counts_in_job for profile in ranks),
     )

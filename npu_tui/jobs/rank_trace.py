@@ -34,7 +34,6 @@ from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.model import (
-    KINETO,
     NO_PAIR,
     Busy,
     LinkUse,
@@ -61,11 +60,11 @@ from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.arrays import I64, BySlice, in_groups
 from npu_tui.trace.intervals import intersection, union
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace, bulk_of
+from npu_tui.trace.recorder import communication_args, exchange_kernels, recorder_of
 from npu_tui.trace.text import printable
-from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
+from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, plane_task
 
 _MOST_LINES = 8  # lines of code that are kept of a rank
 
@@ -97,7 +96,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         findings=findings_of(measured) if examined else (),
         groups=profile.groups or measured.setup.groups,
         links=_links(profile.links, tuple(links_of(measured))),
-        kind=KINETO if is_kineto(measured.trace) else profile.kind,
+        kind=recorder_of(measured.trace).kind or profile.kind,
         begun=_first_step_begun(measured),
         ended=_ended(measured),
         recorded=measured.trace.start_ns,
@@ -352,7 +351,7 @@ def calls_of(profile: Profile) -> list[RecordedCall]:
     windows = _step_windows(profile)
     calls, item = [], _judged_collectives(profile).item
     names = [trace.names[code] for code in trace.slices.name[item].tolist()]
-    kernels = gpu_calls(trace, item) if is_kineto(trace) else []
+    kernels = gpu_calls(trace, item)
     known = [(call.type, call.group, call.ordinal, call.pair) for call in kernels]
     known = known or [(*call_name(name), NO_PAIR) for name in names]
     counts = Counter[str]()
@@ -483,7 +482,6 @@ def seen_of(calls: list[RecordedCall], notifies: list[Notify]) -> list[Seen]:
     ]
 
 
-_ARGS_OF_NCCL = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank")
 _TYPES = {
     "allreduce": "allReduce", "allgather": "allGather", "reducescatter": "reduceScatter", "alltoall": "alltoAll",
     "broadcast": "broadcast", "barrier": "barrier", "sendrecv": "sendRecv", "send": "send", "recv": "receive",
@@ -505,11 +503,12 @@ class GpuCall(Struct, frozen=True):
 
 
 def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
-    """What each of the kernels ``items`` of a communication library is.
+    """What each of the kernels ``items`` of a communication library is; empty where args do not tell it.
 
     Raises ``InputError`` if the file is gone or has changed.
     """
-    columns = (column.objects for column in trace.args.columns(trace.slices.event[items], _ARGS_OF_NCCL))
+    args = recorder_of(trace).collective_args
+    columns = (column.objects for column in trace.args.columns(trace.slices.event[items], args)) if args else ()
     names = [trace.names[code] for code in trace.slices.name[items].tolist()]
     return [
         GpuCall(
@@ -518,7 +517,7 @@ def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
             number if type(number) is int and number >= 0 else None,
             pair_of(*ends) if all(type(end) is int and end >= 0 for end in ends) and ends[0] != ends[1] else NO_PAIR,
         )
-        for name, called, group, ranks, number, *ends in zip(names, *columns, strict=True)
+        for name, (called, group, ranks, number, *ends) in zip(names, zip(*columns, strict=True), strict=False)
     ]
 
 

@@ -34,7 +34,8 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.folded_rows import DEEP, folded_row, leaf_row
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, RoleKind, Rows, Slices, Trace
-from npu_tui.trace.transfers import communication_args, copies_of
+from npu_tui.trace.recorder import communication_args
+from npu_tui.trace.transfers import copies_of
 
 Columns = TypeVar("Columns", Slices, Links, Chunks)
 

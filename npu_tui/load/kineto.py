@@ -29,12 +29,13 @@ from msgspec import Struct
 from npu_tui.load.args import JsonArgs, json_args
 from npu_tui.load.errors import InputError
 from npu_tui.load.format import Survey
-from npu_tui.load.unpack import MAGIC
+from npu_tui.load.unpack import MAGIC, plain_path
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import BETWEEN, FRAME, is_of_user
-from npu_tui.trace.kineto import COPY, DEVICE_CATEGORIES, FILL, KERNEL, LAUNCH, is_kineto, made_up_links
+from npu_tui.trace.kineto import COPY, DEVICE_CATEGORIES, FILL, KERNEL, LAUNCH, made_up_links
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EVENTS, Trace
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.side_file import held_bytes, open_regular
 
 _FRAMES = "python_function"
@@ -61,10 +62,15 @@ def renamed(categories: dict[str, int], link_categories: dict[str, int]) -> None
         codes.update(pairs)
 
 
-def link_launches(trace: Trace) -> None:
+def complete(trace: Trace) -> None:
+    """Add the links and call stacks that Kineto leaves out."""
+    _link_launches(trace)
+    _link_operations(trace)
+    _add_stacks(trace)
+
+
+def _link_launches(trace: Trace) -> None:
     """Add the links from every launch of a graph to its kernels; those of all launches where ``trace`` has none."""
-    if not is_kineto(trace):
-        return
     slices, links = trace.slices, trace.links
     if LAUNCH in trace.link_categories:
         named = np.array([_GRAPH_LAUNCH.fullmatch(name) is not None for name in trace.names] + [False])
@@ -103,7 +109,7 @@ class _Flow(Struct):
     id: Any = None
 
 
-def link_operations(trace: Trace) -> None:
+def _link_operations(trace: Trace) -> None:
     """Add the links from every operation to its kernels, where torch_npu has made the calls between them up.
 
     With MSPTI it has no call for a kernel and writes one at the start of the kernel; but the ``id`` of their link is
@@ -138,7 +144,7 @@ def _ids_of(args: JsonArgs, events: I64) -> I64:
     return np.array([one if isinstance(one, int) and 0 <= one < 1 << 62 else -1 for one in found], np.int64)
 
 
-def add_stacks(trace: Trace) -> None:
+def _add_stacks(trace: Trace) -> None:
     """Give the frames of user code in ``trace`` their call stacks, where nothing else has any.
 
     Kineto writes no ``Call stack`` but a slice for every call of a function; what happens inside one takes its stack.
@@ -216,6 +222,11 @@ def _distributed_in(value: Any) -> Distributed:
     return Distributed(rank if type(rank) is int and 0 <= rank < 1 << 31 else None, groups)
 
 
+def groups_in(trace: Trace) -> dict[str, tuple[int, ...]]:
+    """The ranks of every process group of the job, by name, as Kineto writes them into its file."""
+    return distributed(trace.files[0].path).groups if recorder_of(trace).kind and trace.files else {}
+
+
 _PROCESS = re.compile(r"(?:\d+ )?aclGraph", re.IGNORECASE)
 _TASK = re.compile(r"EVENT_(RECORD|WAIT)_(\d+)")
 
@@ -271,9 +282,12 @@ class MemoryEvent(Struct, frozen=True):
     reserved: int
 
 
-def memory_events(path: str) -> list[MemoryEvent]:
-    """The events of memory of devices in the trace at ``path``, which is not packed, by time; none where it is gone."""
+def memory_events(trace: Trace) -> list[MemoryEvent]:
+    """The events of memory of devices that Kineto wrote into ``trace``, by time; none where the file is gone."""
+    if not recorder_of(trace).kind or not trace.files:
+        return []
     try:
+        path = plain_path(trace.files[0])
         with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return _events_in(content)
     except (OSError, ValueError):  # an empty file cannot be mapped

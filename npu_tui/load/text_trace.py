@@ -33,13 +33,13 @@ from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.tables import is_of_tables
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import Advance, ReadingOutcome, WholeColumns, boundary_from, read_tolerantly
-from npu_tui.load.kineto import add_stacks, distributed, link_events, link_launches, link_operations
+from npu_tui.load.kineto import complete, distributed, link_events
 from npu_tui.load.times import TimeUnit, time_unit
 from npu_tui.load.unpack import OpenFile, open_file, open_plain
 from npu_tui.native.library import Library, library
-from npu_tui.trace.kineto import DEVICE_CATEGORIES
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
+from npu_tui.trace.recorder import recorder_by
 
 ALONE_BYTES = 4 << 20
 """A smaller file is scanned before another thread would have begun."""
@@ -307,17 +307,15 @@ class TextReading(Struct):
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
         self.watcher.report(size, size, self.whole.count)
-        on_gpu, rank = not DEVICE_CATEGORIES.isdisjoint(self.whole.categories.values_in_order), source.rank
-        if on_gpu and rank is None:
+        recorder, rank = recorder_by(self.whole.categories.values_in_order), source.rank
+        if recorder.kind and rank is None:
             rank = distributed(files[0].path).rank
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
         trace.held, trace.is_fine = self.held, self.is_fine
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
             raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
-        if on_gpu:
-            link_launches(trace)
-            link_operations(trace)
-            add_stacks(trace)
+        if recorder.kind:
+            complete(trace)
         link_events(trace)
         return trace
 

@@ -305,12 +305,12 @@ def not_checked(job: Job) -> list[Message]:
     if not job.has_profiles:
         return [message("job.experts.alone")]
     reasons, cluster = list(job.broken), any(profile.kind == CLUSTER for profile in job.ranks)
-    here = ".cluster" if cluster else ".gpu" if job.on_gpu else ""
+    of_writer = str if cluster else job.recorder.word
     reasons += [problem for profile in job.ranks for problem in profile.problems]
     if len(job.ranks) < 2:
         reasons.append(message("job.one_rank"))
     elif not len(job.meetings):
-        reasons.append(message(f"job.no_meetings{here}"))
+        reasons.append(message("job.no_meetings.cluster" if cluster else job.recorder.word("job.no_meetings")))
     if job.messages_apart:
         reasons.append(message("job.messages", count=job.messages_apart))
     reasons += job.pipelines.left_out
@@ -318,8 +318,7 @@ def not_checked(job: Job) -> list[Message]:
         reasons.append(message("job.cluster"))
     if job.layout is None and len(job.ranks) > 1:
         stages = any(job.stage(profile.rank) is not None for profile in job.ranks)
-        known = stages and (cluster or job.on_gpu)
-        reasons.append(message(f"job.no_layout{'.stages' if known else '.gpu' if job.on_gpu else ''}"))
+        reasons.append(message(of_writer("job.no_layout.stages" if stages else "job.no_layout")))
     levels = {profile.level for profile in job.ranks if profile.level is not None}
     if len(levels) > 1:
         reasons.append(message("job.levels", levels=[str(level) for level in sorted(levels)]))

@@ -45,8 +45,8 @@ from npu_tui.rules.inputs import first_of_largest, length_of
 from npu_tui.rules.judged_path import JudgedPath
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
-from npu_tui.trace.kineto import launched_before
 from npu_tui.trace.model import Trace
+from npu_tui.trace.recorder import launched_before, recorder_named
 from npu_tui.trace.text import printable
 
 
@@ -167,13 +167,6 @@ def _path_object(part: Profile, told: JudgedPath) -> CriticalPathPart:
     )
 
 
-_NEVER_ON_GPU = (
-    "dispatch.slow_stage", "apis", "operators.core", "communication.planes", "communication.timing",
-    "source.profiler_level",
-)  # fmt: skip
-"""What PyTorch's own profiler never records."""
-
-
 def _left_out_steps(profile: Profile) -> int | None:
     """How many first steps the findings leave out; None where they judge none."""
     return len(profile.facts[0].warm_up) if profile.facts and profile.facts[0].is_whole else None
@@ -221,13 +214,13 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     launches = [part.launches for part in parts if part.launches is not None]
     layers = {layer.kind for layer in trace.layers if layer.lanes}
     steps = report.steps if source.step_count else []
-    on_gpu, (before, every) = source.kind == "kineto", launched_before(trace)
+    recorder, (before, every) = recorder_named(source.kind), launched_before(trace)
     untimed = [row for row in report.communication if row.wait_us is None]
     applies = {
         "device": not parts,
         "overlap": bool(parts) and not lanes,
         "overlap.before": len(before) > 0,
-        "overlap.lanes": not on_gpu and any(measured.layer is None for measured in lanes),
+        "overlap.lanes": any(measured.layer is None for measured in lanes),
         "overlap.free": bool(lanes) and report.overlap.free_host_late_us is None,
         "steps": source.step_count == 0,
         "steps.few": 0 < source.step_count < FEWEST_STEPS,
@@ -236,9 +229,9 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
         "dispatch.clock_floor": any(not floor.trusted for dispatch in launches for floor in dispatch.floors),
         "dispatch.clock_floors": any(len(dispatch.floors) > 1 for dispatch in launches),
         "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
-        "dispatch.call_lines": on_gpu and bool(launches) and bool(trace.stacks),
+        "dispatch.call_lines": bool(launches) and bool(trace.stacks),
         "dispatch.slow_stage": bool(launches) and any(part.slow_stage is None for part in report.dispatches),
-        "dispatch.drains.cause": not on_gpu and bool(launches) and "cann" not in layers,
+        "dispatch.drains.cause": bool(launches) and "cann" not in layers,
         "apis": not report.apis,
         "host_operators": not report.host_operators,
         "operators.core": any(row.core is None for row in report.operators),
@@ -253,10 +246,10 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     # What has no device, without a profile of the NPU beside it, misses one thing: that.
     foreign = source.kind in FOREIGN and not parts  # of another tool: one reason for all that is not known
     is_alone = (subject_named(source.kind).is_alone and not parts) or foreign
-    missing = [id for id, holds in applies.items() if holds] if foreign or not is_alone else []
+    told = () if is_alone and not foreign else applies.items()
+    missing = [id for id, holds in told if holds and id not in recorder.unsaid]
     missing = [source.kind, *missing] if is_alone else missing
-    unrecorded = _NEVER_ON_GPU if on_gpu else ()
-    reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
+    reasons = {id: recorder.word(f"not_checked.{id}") for id in missing}
     reasons |= dict.fromkeys(missing if foreign else (), f"not_checked.{source.kind}")
     said = {id: say(reasons[id], **args.get(id, {})) for id in missing}
     if profile.clock_jump is not None and "dispatch" in said:

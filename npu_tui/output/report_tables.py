@@ -33,6 +33,7 @@ from npu_tui.profile.table import Table as DataTable
 from npu_tui.rules.model import Base
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
+from npu_tui.trace.recorder import recorder_named
 from npu_tui.trace.text import brief, duration_text, memory_text
 
 
@@ -75,15 +76,6 @@ def shorter_steps(steps: Sequence[Record], hidden: int) -> str:
     return say("report.steps.more", count=hidden, length=report_time(median(map(step_length, steps))))
 
 
-# What to change for which missing answers.
-_NEEDS = (
-    ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
-    ("again.stack", ("dispatch.code_lines",)),
-    ("again.steps", ("steps", "steps.window")),
-    ("again.directory", ("source.rank", "source.profiler_level", "operators.core")),
-)
-
-
 def is_alone(report: Report) -> bool:
     """Whether ``report`` is about a subject without devices, and no profile of the NPU lies beside it."""
     return any(missing.id == report.source.kind for missing in report.not_checked)
@@ -95,17 +87,12 @@ def profile_again(report: Report) -> list[str]:
     kind, writer = report.source.kind, report.source.writer
     if kind in FOREIGN and is_alone(report):
         return []
-    on_gpu, of_torch = kind == "kineto", kind not in ("kineto", "msprof_json") and writer not in ("msprof", "mindspore")
+    recorder = recorder_named(kind, writer)
     lines = [say(f"again.{kind}")] if is_alone(report) else []
-    if on_gpu and "device" in missing:
-        lines.append(say("again.kernels"))
-    needs = _NEEDS if of_torch else [need for need in _NEEDS if on_gpu and need[0] == "again.steps"]
-    lines += [say(key) for key, ids in needs if missing.intersection(ids)]
-    if not (of_torch or on_gpu) and missing.intersection(("apis", "communication.planes", "dispatch.drains.cause")):
-        lines.append(say(f"again.{writer or 'msprof'}"))
+    lines += [say(key) for key, ids in recorder.again if missing.intersection(ids)]
     if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
-    overhead = [say("again.overhead")] if of_torch and not is_alone(report) else []
+    overhead = [] if is_alone(report) else [say(key) for key in recorder.overhead]
     ways = subject_named(report.source.kind).ways
     return [*lines, *overhead, *([say(ways)] if ways else [])]
 

@@ -52,7 +52,7 @@ from npu_tui.load.documents import (
     communication_packets,
     communication_times,
 )
-from npu_tui.load.unpack import plain_path
+from npu_tui.load.kineto import memory_events
 from npu_tui.rules.inputs import Setup
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.kineto import exchanges
@@ -109,7 +109,7 @@ class CompanionTables:
 
     def __init__(self, companions: Companions | None, trace: Trace, kernels: I64, collectives: I64) -> None:
         self._companions = companions
-        self._trace = trace
+        self.trace = trace
         self._kernels = kernels
         self._collectives = collectives
         self._read: dict[str, Reading] = {}
@@ -147,13 +147,13 @@ class CompanionTables:
     @once
     def start_ns(self) -> int:
         """What times are relative to, ns since 1970: the start of the trace, without one the first of a table."""
-        if len(self._trace.slices):
-            return self._trace.start_ns
+        if len(self.trace.slices):
+            return self.trace.start_ns
         places = ((KERNELS, "start"), (MEMORY, "time"), (ALLOCATIONS, "allocated_at"))
         times = [self.table(schema.stem).frame[column].min() for schema, column in places if self.has(schema.stem)]
         times.append(self.communication.frame["start"].min())
         known = [time for time in times if isinstance(time, int)]
-        return min(known, default=self._trace.start_ns)
+        return min(known, default=self.trace.start_ns)
 
     @once
     def _communication(self) -> JsonFile:
@@ -212,29 +212,29 @@ class CompanionTables:
         if not self.has(KERNELS.stem):
             return np.full(len(items), -1, np.int64)
         frame = self.table(KERNELS.stem).frame
-        return rows_of_kernels(self._trace, items, frame["name"].to_list(), _integers(frame, "start"))
+        return rows_of_kernels(self.trace, items, frame["name"].to_list(), _integers(frame, "start"))
 
     @once
     def durations(self) -> dict[int, int]:
         """The length (ns) of the slice that each row of kernel_details is joined to, by row."""
         items = np.concatenate([self._kernels, self._collectives])
         rows = np.concatenate([self.kernel_rows, self.collective_rows])
-        length = self._trace.slices.end[items] - self._trace.slices.start[items]
+        length = self.trace.slices.end[items] - self.trace.slices.start[items]
         return {row: time for row, time in zip(rows.tolist(), length.tolist(), strict=True) if row >= 0}
 
     @once
     def collective_slices(self) -> I64:
         """For every row of ``communication`` its slice on a group lane, -1 without one."""
         frame = self.communication.frame
-        return slices_of_collectives(self._trace, self._collectives, frame["name"].to_list(), _integers(frame, "start"))
+        return slices_of_collectives(self.trace, self._collectives, frame["name"].to_list(), _integers(frame, "start"))
 
     @once
     def allocating_slices(self) -> I64:
         """For every row of operator_memory the operation that allocated, or the kernel it was for; -1 without one."""
         frame = self.table(ALLOCATIONS.stem).frame
         names, time = frame["name"].to_list(), _integers(frame, "allocated_at")
-        operations = operations_at(self._trace, names, time)
-        return np.where(operations >= 0, operations, kernels_allocated_for(self._trace, self._kernels, names, time))
+        operations = operations_at(self.trace, names, time)
+        return np.where(operations >= 0, operations, kernels_allocated_for(self.trace, self._kernels, names, time))
 
     @once
     def cache_rows(self) -> I64:
@@ -255,9 +255,9 @@ class CompanionTables:
             task = np.where(row >= 0, np.append(_integers(kernels.frame, "task"), -1)[row], -1)
             stream = np.where(row >= 0, np.append(_integers(kernels.frame, "stream"), -1)[row], -1)
         else:
-            task, stream = task_ids(self._trace, self._kernels), self._trace.slices.stream[self._kernels]
-        order = np.argsort(self._trace.slices.start[self._kernels], kind="stable")
-        names = [self._trace.name_of(item) for item in self._kernels[order].tolist()]
+            task, stream = task_ids(self.trace, self._kernels), self.trace.slices.stream[self._kernels]
+        order = np.argsort(self.trace.slices.start[self._kernels], kind="stable")
+        names = [self.trace.name_of(item) for item in self._kernels[order].tolist()]
         rows = np.full(len(self._kernels), -1, np.int64)
         rows[order] = rows_of_tasks(
             (stream[order], task[order], names),
@@ -475,12 +475,9 @@ def _environment(metadata: Any) -> dict[str, str] | None:
     return {str(name): str(value) for name, value in values.items()}
 
 
-def memory_of_kineto(trace: Trace) -> MemoryUse:
+def _curves_of_events(trace: Trace) -> list[MemoryCurve]:
     """The curves of the allocator of each device by the events of memory in a trace of Kineto."""
-    from npu_tui.load.kineto import memory_events  # few traces have any
-
-    events = memory_events(plain_path(trace.files[0])) if trace.files else []
-    curves = []
+    events, curves = memory_events(trace), []
     for device in dict.fromkeys(event.device for event in events):
         # Of events at one time the last counts.
         last = {event.time - trace.start_ns: event for event in events if event.device == device}
@@ -489,14 +486,12 @@ def memory_of_kineto(trace: Trace) -> MemoryUse:
         for amount in ("allocated", "reserved"):
             values = np.array([getattr(event, amount) for event in last.values()], np.int64)
             curves.append(MemoryCurve(component, amount, time, values))
-    nothing = np.zeros(0, np.int64)
-    return MemoryUse(tuple(curves), Allocations(Coded([], nothing), nothing, nothing, nothing), ())
+    return curves
 
 
 def memory_of(tables: CompanionTables) -> MemoryUse:
-    """The memory of the device by ``tables``; empty without them."""
-    start = tables.start_ns
-    curves: list[MemoryCurve] = []
+    """The memory of the device by ``tables`` and events of their trace; empty without them."""
+    start, curves = tables.start_ns, _curves_of_events(tables.trace)
     if tables.has(MEMORY.stem):
         curves = [curve for amount in AMOUNTS for curve in _curves(tables.table(MEMORY.stem).frame, amount, start)]
     modules = _curves(tables.table(MODULES.stem).frame, "reserved", start) if tables.has(MODULES.stem) else []

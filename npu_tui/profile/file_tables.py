@@ -31,6 +31,7 @@ from npu_tui.profile.table import (
 )
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64, distinct, summed
+from npu_tui.trace.recorder import recorder_named
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ LaneRow = tuple[str, str, int | None, int, float | None, int | None, int | None]
 
 
 def _is_shown(profile: Profile) -> bool:
-    return profile.kind in FOREIGN or (profile.kind == "kineto" and not profile.devices)
+    return profile.kind in FOREIGN or (recorder_named(profile.kind).has_lanes_alone and not profile.devices)
 
 
 def _of_operator(profile: Profile) -> list[Core]:

@@ -27,6 +27,7 @@ from npu_tui.profile.table import COLUMNS, Array, RankedSlices, TableSheet, attr
 from npu_tui.rules.affinity import api_savings, kernel_savings
 from npu_tui.strings import ENGLISH, speaking, words
 from npu_tui.trace.arrays import I64, in_groups
+from npu_tui.trace.recorder import recorder_named
 
 _OWN = {
     **columns("whole", "", "count", "operations kernels"),
@@ -286,7 +287,7 @@ Row = tuple[str, str, int, int, str | None]
 
 def fusion(profile: Profile) -> TableSheet:
     """What is fused, then what is not and could be; most device time first."""
-    rows = [] if profile.kind == "kineto" else [*_fused(profile), *_not_fused(profile)]
+    rows = [*_fused(profile), *_not_fused(profile)] if recorder_named(profile.kind).names_fused else []
     return from_tuples(rows, "fusion pattern calls total use", COLUMNS | _OF_FUSION)
 
 

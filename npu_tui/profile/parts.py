@@ -16,10 +16,11 @@ from msgspec import Struct
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.load.find import Source
 from npu_tui.load.kineto import is_graph
-from npu_tui.trace.kineto import is_kineto, runtime_calls
+from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.model import Trace
 from npu_tui.trace.nature import PROFILE
 from npu_tui.trace.once import once
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def kind_of(trace: Trace, source: Source | None) -> str:
         return source.kind if source.kind in _NAMED else "database"
     if trace.nature.subject != PROFILE.subject:
         return trace.nature.subject
-    if is_kineto(trace):
-        return "kineto"
+    if written := recorder_of(trace).kind:
+        return written
     if source is not None and source.kind == "opprof":
         return "opprof"
     kinds = {layer.name for layer in trace.layers}

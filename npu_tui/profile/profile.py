@@ -34,16 +34,16 @@ from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pair
 from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.load.find import Source, Writer, left_out_messages, writer_of
-from npu_tui.load.kineto import distributed
+from npu_tui.load.kineto import groups_in
 from npu_tui.native.library import kept_heap
 from npu_tui.profile.parts import Parted, Selection, kind_of, shared
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.kineto import is_kineto, is_of_gpu
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
+from npu_tui.trace.recorder import communication_args, exchange_kernels, recorder_of
 from npu_tui.trace.text import read_fine
-from npu_tui.trace.transfers import communication_args, copies_of, exchange_kernels
+from npu_tui.trace.transfers import copies_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.borrowed import Borrowed
@@ -148,16 +148,14 @@ class Profile(Parted):
         from npu_tui.profile.companions import setup_of
 
         setup = setup_of(self.companions)
-        if is_kineto(self.trace) and self.trace.files:
-            return replace(setup, groups=distributed(self.trace.files[0].path).groups)
-        return setup
+        return replace(setup, groups=groups_in(self.trace) or setup.groups)
 
     @shared
     def memory(self) -> MemoryUse:
         """Memory over time and allocations, by the files beside the trace or its events, else by a snapshot."""
-        from npu_tui.profile.companions import memory_of, memory_of_kineto
+        from npu_tui.profile.companions import memory_of
 
-        recorded = memory_of_kineto(self.trace) if is_kineto(self.trace) else memory_of(self.tables)
+        recorded = memory_of(self.tables)
         beside = None if recorded.is_known else self.beside
         return recorded if beside is None or not beside.placed else beside.memory
 
@@ -212,8 +210,7 @@ class Profile(Parted):
         jump = clock_jump(self.trace, self.device_slices)
         if jump is None:
             return None
-        # On a GPU host and device have one clock: what the file says is all that is known.
-        code = "odd.launches_apart" if is_of_gpu(self.trace) else f"odd.clock_{'ahead' if jump.by > 0 else 'behind'}"
+        code = recorder_of(self.trace).word(f"odd.clock_{'ahead' if jump.by > 0 else 'behind'}")
         return message(code, at=jump.at, by=abs(jump.by))
 
     @shared

@@ -48,9 +48,9 @@ from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.folded_rows import folded_row
 from npu_tui.trace.intervals import union
-from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Lane, Layer, Trace, make_rows
+from npu_tui.trace.recorder import launch_links
 from npu_tui.trace.scheduling import NOBODY, WAITS, Scheduling, State
 from npu_tui.trace.text import brief, drawable
 from npu_tui.view.path_lane import PathLane, PathMarks

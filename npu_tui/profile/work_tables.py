@@ -32,7 +32,8 @@ from npu_tui.profile.table import (
     optional,
     table,
 )
-from npu_tui.trace.kineto import exchanges, is_kineto
+from npu_tui.trace.kineto import exchanges
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import decimal_number
 
 _MOST_SPANS = 2000  # rows of a file that a row of operators leads to; a user walks through no more
@@ -344,7 +345,7 @@ def overlap(profile: Profile) -> TableSheet:
         [
             (
                 device, sums.total, sums.computing, sums.communication, sums.not_overlapped,
-                sums.copies if is_kineto(profile.trace) else None, sums.free,
+                sums.copies if recorder_of(profile.trace).copies_apart else None, sums.free,
                 *(none if split is None else split.sums(profile.window)),
             )
             for device, sums, split in spent

@@ -97,8 +97,7 @@ def held_launches(facts: Facts) -> tuple[float, Change]:
     # With a task queue the operation waits from when it has put the launch there.
     enqueue = enqueue_of(facts.trace, dequeue_of(facts.trace, link))
     made = np.where(enqueue >= 0, slices.end[enqueue], facts.trace.links.source_time[link])
-    # On a GPU both have one clock, and the floor is a latency alone.
-    after = returned + (0 if facts.on_gpu else facts.floor) - slices.end[facts.target[known]]
+    after = returned + facts.floor * facts.recorder.clock_part - slices.end[facts.target[known]]
     steady, lasting = (float(np.subtract(*np.percentile(times, (90, 10)))) for times in (after, returned - made))
     held = (after >= 0) & (returned > made)
     if steady >= HALF * lasting:

@@ -62,7 +62,7 @@ from npu_tui.rules.sequences import CHAIN_FROM
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, in_groups, summed
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.transfers import exchange_kernels
+from npu_tui.trace.recorder import exchange_kernels
 
 # Bytes at which a class of sizes begins: sizes of one bucket configuration fall together.
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
@@ -233,7 +233,7 @@ def _first_of_all(facts: Facts, lateness: LatePeers | None) -> str:
 def _in_kernels(facts: Facts) -> bool:
     """Whether most of what communicates are kernels that wait in themselves: no level records tasks of theirs."""
     items = facts.collectives.item
-    return facts.on_gpu or 2 * len(np.intersect1d(items, exchange_kernels(facts.trace))) > len(items)
+    return facts.recorder.waits_within or 2 * len(np.intersect1d(items, exchange_kernels(facts.trace))) > len(items)
 
 
 def _all_long(facts: Facts) -> bool:
@@ -283,7 +283,7 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
             words = {"name": facts.name_of(longest, 40), "time": start - int(slices.start[longest])}
             return message("finding.exposed.unexplained.before", **words), "widen_range"
     if not known:
-        return message(f"finding.exposed.unexplained.{'gpu' if facts.on_gpu else 'level'}"), "late_unknown"
+        return message(facts.recorder.word("finding.exposed.unexplained.level")), "late_unknown"
     return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 

@@ -210,7 +210,7 @@ def free(facts: Facts) -> Draft | None:
     where = "graph" if 2 * length_of(inner) > free_ns else where
     gaps = task_gaps(facts, side) if where == "device" else {}
     if not known:
-        cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
+        cause = message(facts.recorder.word("finding.free.unknown"))
     else:
         shares = {"late": late / max(free_ns, 1), "side": side / max(free_ns, 1)}
         cause = (
@@ -220,8 +220,8 @@ def free(facts: Facts) -> Draft | None:
         )
     told_ns = length_of(common(idle, elsewhere))
     told = message("finding.free.verdict_told", each=facts.per_unit(told_ns)) if severity == "info" else None
-    where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
-    unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
+    where = "tasks" if gaps else where
+    unexplained = message(facts.recorder.word(f"finding.free.unexplained.{where}"), **gaps)
     waits = blocked(facts, facts.device_side) if where == "device" else None
     explained = "explained" if gaps else "unexplained" if waits is None else "blocked"
     each = facts.per_unit(facts.sums.free)
@@ -269,7 +269,7 @@ def free(facts: Facts) -> Draft | None:
 def _free_advice(facts: Facts, where: str) -> tuple[Message, ...]:
     if where == "host":
         return stage_advice(facts)
-    return advise(*_GAPS[where]) if where in ("tasks", "graph") or not facts.on_gpu else advise(f"gpu_{where}")
+    return advise(*map(facts.recorder.word, _GAPS[where]))
 
 
 @once_per_device
@@ -410,8 +410,8 @@ def stage_name(facts: Facts) -> Message:
 
 def stage_advice(facts: Facts) -> tuple[Message, ...]:
     """What to change on the slow stage of the host."""
-    if facts.on_gpu:
-        return advise("fewer_operators", "gpu_graph")
+    if facts.recorder.host_advice:
+        return advise(*facts.recorder.host_advice)
     if launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
         return advise("launch_blocking", "fewer_operators", "graph")
     stage = blamed_stage(facts)

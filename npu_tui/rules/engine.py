@@ -18,8 +18,8 @@ from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of, stretches
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
-from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.message import message
+from npu_tui.trace.recorder import launch_links
 from npu_tui.trace.text import brief
 
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)

@@ -26,9 +26,9 @@ from npu_tui.rules.inputs import NOTHING, Input, Span, inside, length_of, togeth
 from npu_tui.rules.judged import JudgedTime, window_of
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
-from npu_tui.trace.kineto import is_kineto, is_of_gpu, launched_before
 from npu_tui.trace.model import CORE_CLOCK, LayerKind
 from npu_tui.trace.once import of_trace, once
+from npu_tui.trace.recorder import Recorder, launched_before, recorder_of
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
@@ -75,14 +75,14 @@ class Facts(JudgedTime):
         return self.sums.total
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether the device is no NPU: a GPU, or another one that PyTorch's own profiler records."""
-        return is_of_gpu(self.trace)
+    def recorder(self) -> Recorder:
+        """Who wrote the trace, and for which device."""
+        return recorder_of(self.trace)
 
     @property
     def chip(self) -> str:
         """What the device is, in a word."""
-        return "GPU" if self.on_gpu else "NPU"
+        return self.recorder.chip
 
     @once
     def step_ns(self) -> float:
@@ -386,7 +386,7 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "links": lambda facts: facts.launches is not None and facts.part.split is not None,
     "overlap": lambda facts: facts.part.lanes is not None and facts.sums.total > 0,
     "cann": lambda facts: facts.has_layer("cann"),
-    "runtime": lambda facts: facts.has_layer("cann") or is_kineto(facts.trace),
+    "runtime": lambda facts: facts.has_layer("cann") or facts.recorder.has_runtime,
     "python": lambda facts: facts.has_layer("python"),
     "planes": lambda facts: bool(len(facts.inputs.planes().item)),
     "steps": lambda facts: bool(facts.steps),

@@ -25,7 +25,7 @@ from npu_tui.rules.rule import Draft, FiredRule, Rule, Skipped, advise, sentence
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.waits import blocked_for_nothing
 from npu_tui.trace.arrays import in_groups
-from npu_tui.trace.kineto import exchanges, is_kineto
+from npu_tui.trace.kineto import exchanges
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -118,9 +118,10 @@ def _judged_device(facts: Facts, threads: int) -> _Judged:
 
 def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[tuple[str, Message]]]:
     """The drafts of a device, and the rules that could not be applied to it with the reason."""
+    recorder = facts.recorder
 
     def drafts_of(rule: Rule) -> tuple[Draft, ...] | Skipped:
-        if is_kineto(facts.trace) and rule.gpu is None:
+        if getattr(rule, recorder.advice) is None:
             return Skipped(message("finding.needs.npu"))
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
         if missing is not None:
@@ -129,8 +130,8 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[t
         if isinstance(answer, Skipped):
             return answer
         found = (answer,) if isinstance(answer, Draft) else answer or ()
-        if facts.on_gpu:
-            return tuple(_advice_on_gpu(rule, draft) for draft in found)
+        if recorder.own_advice:
+            return tuple(_own_advice(rule, draft) for draft in found)
         return found if facts.is_of_torch else tuple(_advice_without_torch(rule, draft) for draft in found)
 
     if threads > 1:
@@ -154,7 +155,7 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[t
     return candidates, skipped
 
 
-def _advice_on_gpu(rule: Rule, draft: Draft) -> Draft:
+def _own_advice(rule: Rule, draft: Draft) -> Draft:
     """``draft`` with the advice that holds on a GPU; what names the recordings of an NPU is left out."""
     loss = None if draft.unexplained is None else replace(draft.unexplained, advice=())
     every = advise(*(rule.gpu or ()))

@@ -27,10 +27,10 @@ from npu_tui.trace.args import PlaneArgs, SizedCopies
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
-from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.message import Message, Said
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import once
+from npu_tui.trace.recorder import bound_launch_links
 from npu_tui.trace.text import brief
 
 Input = Literal[

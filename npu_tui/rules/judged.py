@@ -23,10 +23,10 @@ from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
 from npu_tui.rules.inputs import NOTHING, Inputs, Span, TraceSlices, common, length_of, together, without
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import clipped, covered_within, union
-from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import ValueCache, once
+from npu_tui.trace.recorder import bound_launch_links
 
 # Frames of Python that wait for input: a socket, a queue, a pipe, an event loop with nothing to do.
 _WAITS = re.compile(

@@ -209,8 +209,8 @@ def _where_full(facts: Facts, calls: I64, draft: Draft) -> Draft:
     at_once &= slices.lane[calls[following]] == slices.lane[calls[last]]
     count = int(np.count_nonzero(at_once))
     if count < facts.count or count <= HALF * len(last):
-        usual = advise("expandable", "empty_cache", "temporaries", "smaller_batch")
-        return draft if facts.on_gpu else replace(draft, advice=usual)
+        usual = map(facts.recorder.word, ("expandable", "empty_cache", "temporaries", "smaller_batch"))
+        return replace(draft, advice=advise(*usual))
     return replace(
         draft,
         title=message("finding.allocation.title_full", **draft.title.args),

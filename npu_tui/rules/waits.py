@@ -374,14 +374,12 @@ def _copy_tensors(facts: Facts, waits: I64) -> bool:
 
 def _blocking_variable(facts: Facts) -> str:
     """The environment variable that makes every launch block, with its value."""
-    if not facts.on_gpu:
-        return "ASCEND_LAUNCH_BLOCKING=1"
     calls = {facts.trace.names[code][:2] for code in np.unique(facts.trace.slices.name[runtime_calls(facts.trace)])}
-    return next((setting for start, setting in _SETTINGS.items() if start in calls), "CUDA_LAUNCH_BLOCKING=1")
+    return next((setting for start, setting in _SETTINGS.items() if start in calls), facts.recorder.blocking)
 
 
 def _advice_to_unset(facts: Facts) -> tuple[Message, ...]:
-    return advise("launch_blocking_gpu" if facts.on_gpu else "launch_blocking")
+    return advise(facts.recorder.word("launch_blocking"))
 
 
 def _blocking_finding(facts: Facts, share: float, change: Change) -> Draft:

@@ -201,6 +201,10 @@ class ArgReader(Struct, frozen=True, eq=False):
             yield ScanMatches(np.array(hits, np.int64), (begin + len(some)) / len(ordinals))
 
 
+MOST_BYTES = 1 << 44
+"""A larger size is damage; below it the sum over all tasks of a collective fits into 64 bits."""
+
+
 class PlaneArgs(Struct, frozen=True):
     """Args of the plane tasks ``item`` (slices in ascending order); (n,) each.
 

@@ -8,19 +8,22 @@ args ``correlation``, which is the id of the ``ac2g`` links between them. Source
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from npu_tui.trace.args import MOST_BYTES, CollectiveArgs, CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, Layer, Trace
 from npu_tui.trace.once import of_trace
 
 KERNEL, COPY, FILL, COLLECTIVE = "kernel", "gpu_memcpy", "gpu_memset", "collective_comm"
 DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL, COLLECTIVE})
 LAUNCH = "ac2g"
 """The category of links from a call of the runtime to what it launched."""
-_NPU = "privateuse1_runtime"  # the category of calls of the runtime where torch_npu's part of Kineto records them
+NPU = "privateuse1_runtime"
+"""The category of calls of the runtime where torch_npu's part of Kineto records them."""
 _SYNC = "cuda_sync"
 ANNOTATION = "gpu_user_annotation"
 """The category of a range of the host, shown again over what it launched: no work of the device."""
@@ -55,16 +58,6 @@ def exchanges(name: str) -> bool:
     return _EXCHANGING.search(name) is not None and _COMPUTING.search(name) is None
 
 
-def is_kineto(trace: Trace) -> bool:
-    """Whether PyTorch's own profiler wrote the trace and a device did anything in it."""
-    return not DEVICE_CATEGORIES.isdisjoint(trace.categories)
-
-
-def is_of_gpu(trace: Trace) -> bool:
-    """Whether PyTorch's own profiler wrote the trace, and not of an NPU."""
-    return is_kineto(trace) and _NPU not in trace.categories
-
-
 @of_trace
 def device_work(trace: Trace) -> dict[str, Bools]:
     """Masks over all slices: ``compute`` (also filled memory), ``collective`` and ``copy``; (n,) each.
@@ -79,17 +72,23 @@ def device_work(trace: Trace) -> dict[str, Bools]:
     collective = told | kernel & np.array([is_collective(name) for name in trace.names] + [False])[slices.name]
     copy = copy | (kernel & np.array([name.startswith(_COPYING_KERNEL) for name in trace.names] + [False])[slices.name])
     work = {"compute": (kernel | fill) & ~collective & ~copy, "collective": collective, "copy": copy}
-    launched = trace.links.target_slice[launch_links(trace)]
+    launched = trace.links.target_slice[launches(trace)]
     if not len(launched):
         return work
     counts = slices.start >= slices.start[launched].min()
     return {name: mask & counts for name, mask in work.items()}
 
 
+def work(trace: Trace, layers: Sequence[Layer]) -> tuple[Bools, Bools, Bools]:
+    """Masks over all slices of what the ``layers`` of a device compute, exchange with other ranks and copy; (n,)."""
+    here, masks = np.zeros(len(trace.slices), np.bool_), device_work(trace)
+    for lane in (trace.lanes[lane] for layer in layers if layer.kind == "hardware" for lane in layer.lanes):
+        here[lane.first : lane.last] = True
+    return masks["compute"] & here, masks["collective"] & here, masks["copy"] & here
+
+
 def launched_before(trace: Trace) -> tuple[I64, int]:
     """The slices of devices that were launched before the trace began, and how many slices devices have."""
-    if not is_kineto(trace):
-        return np.zeros(0, np.int64), 0
     codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
     every = np.isin(trace.slices.category, codes)
     work = np.logical_or.reduce(list(device_work(trace).values()))
@@ -111,14 +110,14 @@ def made_up_links(trace: Trace) -> I64:
 
 
 @of_trace
-def launch_links(trace: Trace) -> I64:
-    """Indices of the links from a launch to what it launched: ``HostToDevice``, or ``ac2g`` of Kineto; by target time.
+def launches(trace: Trace) -> I64:
+    """Indices of the links from a launch to what it launched, ``ac2g`` without any ``HostToDevice``; by target time.
 
     An ``ac2g`` link of a call that launches nothing, such as a synchronization, ends in no slice of a device. Where
     torch_npu has no call for a kernel it writes one with the name and the start of the kernel: that is no launch.
     """
     link = trace.links_of(HOST_TO_DEVICE)
-    if len(link) or not is_kineto(trace):
+    if len(link):
         return link
     link, links, slices = trace.bound_links_of(LAUNCH), trace.links, trace.slices
     codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
@@ -150,7 +149,41 @@ def synchronized_lane(trace: Trace, item: int) -> int | None:
     return next((each.index for each in trace.lanes if each.layer == lane.layer and each.tid == stream), None)
 
 
-def bound_launch_links(trace: Trace) -> I64:
-    """Those of ``launch_links`` that end in a slice; by target time."""
-    link = launch_links(trace)
-    return link[trace.links.target_slice[link] >= 0]
+def calls(trace: Trace) -> I64:
+    """Those of ``launches`` with a slice at both ends; by target time."""
+    link = launches(trace)
+    return link[(trace.links.source_slice[link] >= 0) & (trace.links.target_slice[link] >= 0)]
+
+
+def collectives(trace: Trace) -> I64:
+    """The kernels that are collectives; ascending."""
+    return np.flatnonzero(device_work(trace)["collective"])
+
+
+def exchanging_kernels(trace: Trace) -> I64:
+    """The collectives that exchange by themselves, without those of a library; ascending."""
+    named = np.array([exchanges(name) and not is_of_library(name) for name in trace.names] + [False])
+    return np.flatnonzero(device_work(trace)["collective"] & named[trace.slices.name])
+
+
+_ARGS = ("In msg nelems", "dtype")
+_ELEMENTS = {
+    "Byte": 1, "Char": 1, "Bool": 1, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Short": 2, "Half": 2, "BFloat16": 2,
+    "Int": 4, "Float": 4, "Long": 8, "Double": 8,
+}  # fmt: skip
+"""Bytes of an element by PyTorch's names."""
+
+
+def communication(trace: Trace) -> CommunicationArgs:
+    """The args of collectives that are kernels; nothing is recorded of who they wait for."""
+    items, none, nowhere = collectives(trace), np.zeros(0, np.int64), np.zeros(0, np.int32)
+    counts, kinds = (column.objects for column in trace.args.columns(trace.slices.event[items], _ARGS))
+    sizes = [
+        count * _ELEMENTS[kind] if type(count) is int and 0 < count < MOST_BYTES and kind in _ELEMENTS else -1
+        for count, kind in zip(counts, kinds, strict=True)
+    ]
+    unknown = np.zeros(len(items), np.int32)
+    return CommunicationArgs(
+        PlaneArgs(none, nowhere, nowhere, none, nowhere, [""]),
+        CollectiveArgs(items, unknown, np.array(sizes, np.int64), [""]),
+    )

@@ -7,33 +7,34 @@ A communication layer has one group lane per communicator, with the collectives,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, PlaneArgs, SizedCopies, as_number
+from npu_tui.trace.args import (
+    ABSENT,
+    MOST_BYTES,
+    ArgColumn,
+    CollectiveArgs,
+    CommunicationArgs,
+    PlaneArgs,
+    SizedCopies,
+    as_number,
+)
 from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import inside, union
-from npu_tui.trace.kineto import device_work, exchanges, is_kineto, is_of_library
-from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED, Lane, Trace
+from npu_tui.trace.kineto import exchanges
+from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED, Lane, Layer, Trace
 from npu_tui.trace.once import of_trace
 
 NO_RANK = 4_294_967_295
 """What msprof writes where a task has no such rank."""
 
 _MOST_RANKS = 1 << 31  # ranks are 32 bits wide
-_MOST_BYTES = 1 << 44
-"""A larger size is damage; below it the sum over all tasks of a collective fits into 64 bits."""
 _LARGEST = 1 << 62  # a larger product has left 64 bits
 
 _PLANE_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
 _COLLECTIVE_ARGS = ("alg_type", "count", "data_type")
-_KINETO_ARGS = ("In msg nelems", "dtype")
-_ELEMENTS = {
-    "Byte": 1, "Char": 1, "Bool": 1, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Short": 2, "Half": 2, "BFloat16": 2,
-    "Int": 4, "Float": 4, "Long": 8, "Double": 8,
-}  # fmt: skip
-"""Bytes of an element by PyTorch's names."""
 _BITS = re.compile(r"(\d+)")
 
 
@@ -75,24 +76,19 @@ def plane_tasks(trace: Trace) -> I64:
     return _slices_on([lane for _, planes in groups_of(trace) for lane in planes])
 
 
-def group_slices(trace: Trace) -> I64:
-    """The collectives: all slices on the group lanes of communication layers, or kernels; ascending."""
-    if is_kineto(trace):
-        return np.flatnonzero(device_work(trace)["collective"])
+def collectives_of_groups(trace: Trace) -> I64:
+    """The collectives: all slices on the group lanes of communication layers, and kernels; ascending."""
     of_groups = _slices_on([group for group, _ in groups_of(trace)])
-    return _with_known_end(trace, np.sort(np.concatenate((of_groups, exchange_kernels(trace)))))
+    return _with_known_end(trace, np.sort(np.concatenate((of_groups, kernels_beside_groups(trace)))))
 
 
 @of_trace
-def exchange_kernels(trace: Trace) -> I64:
+def kernels_beside_groups(trace: Trace) -> I64:
     """The kernels that exchange with other ranks by themselves, without those that a group lane has; ascending."""
     slices = trace.slices
     named = np.array([exchanges(name) for name in trace.names] + [False])
     if not named.any():
         return np.zeros(0, np.int64)
-    if is_kineto(trace):
-        named &= ~np.array([is_of_library(name) for name in trace.names] + [False])
-        return np.flatnonzero(device_work(trace)["collective"] & named[slices.name])
     kernel = np.array([kind in _KERNEL_TYPES or kind == _AI_CPU for kind in trace.task_types] + [False])
     streams = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "hardware"]
     items = _slices_on([lane for lane in streams if lane.index not in collective_streams(trace)])
@@ -117,19 +113,9 @@ def _slices_on(lanes: Sequence[Lane]) -> I64:
     return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
-def communication_args(trace: Trace) -> CommunicationArgs:
-    """The args of communication layers, from the parsed copy or else from the file, which is read once.
-
-    Raises ``InputError`` if the file is gone or has changed.
-    """
-    return trace.communication or _read_args(trace)
-
-
-@of_trace
-def _read_args(trace: Trace) -> CommunicationArgs:
-    tasks, collectives = plane_tasks(trace), group_slices(trace)
-    if is_kineto(trace):
-        return _kineto_args(trace, collectives)
+def args_of_planes(trace: Trace) -> CommunicationArgs:
+    """The args of tasks and collectives of communication layers."""
+    tasks, collectives = plane_tasks(trace), collectives_of_groups(trace)
     wanted = trace.slices.event[np.concatenate((tasks, collectives))]
     columns = trace.args.columns(wanted, (*_PLANE_ARGS, *_COLLECTIVE_ARGS))
     source, target, size, link = (column[: len(tasks)] for column in columns[: len(_PLANE_ARGS)])
@@ -138,7 +124,7 @@ def _read_args(trace: Trace) -> CommunicationArgs:
         tasks,
         rank_numbers(source),
         rank_numbers(target),
-        size.numbers(0, _MOST_BYTES),
+        size.numbers(0, MOST_BYTES),
         _text_codes(link),
         [*link.texts, ""],
     )
@@ -147,19 +133,6 @@ def _read_args(trace: Trace) -> CommunicationArgs:
         collectives, _text_codes(algorithm), np.array(sizes, np.int64), [*algorithm.texts, ""]
     )
     return CommunicationArgs(planes, collective_args)
-
-
-def _kineto_args(trace: Trace, collectives: I64) -> CommunicationArgs:
-    """The args of collectives that are kernels; nothing is recorded of who they wait for."""
-    none, nowhere = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    planes = PlaneArgs(none, nowhere, nowhere, none, nowhere, [""])
-    counts, kinds = (column.objects for column in trace.args.columns(trace.slices.event[collectives], _KINETO_ARGS))
-    sizes = [
-        count * _ELEMENTS[kind] if type(count) is int and 0 < count < _MOST_BYTES and kind in _ELEMENTS else -1
-        for count, kind in zip(counts, kinds, strict=True)
-    ]
-    unknown = np.zeros(len(collectives), np.int32)
-    return CommunicationArgs(planes, CollectiveArgs(collectives, unknown, np.array(sizes, np.int64), [""]))
 
 
 def rank_numbers(column: ArgColumn) -> I32:
@@ -191,6 +164,15 @@ _WAYS = ("memcpy direction", "operation")
 _MOST = 1 << 50  # bytes: no copy is a petabyte
 
 
+_EVENTS = ("EVENT", "PLACE_HOLDER")
+_NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
+
+
+def names_like(names: list[str], rule: Callable[[str], bool]) -> Bools:
+    """Which of ``names`` pass ``rule``; one more entry answers False for the code -1, "no name"."""
+    return np.array([rule(name) for name in names] + [False])
+
+
 def copy_marks(trace: Trace) -> tuple[Bools, Bools]:
     """Masks over the names and over the task types of the trace: which of them mark a copy on a hardware layer.
 
@@ -202,6 +184,9 @@ def copy_marks(trace: Trace) -> tuple[Bools, Bools]:
 
 _NOTIFY = re.compile(r"notify[_ ](?:wait|record)", re.IGNORECASE)
 _KERNEL_TYPES, _AI_CPU = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"}), "AI_CPU"
+"""A trace without any of the first has no task types for its kernels: then launches and names decide."""
+_COMPUTING = _KERNEL_TYPES | {_AI_CPU, "DSA_SQE"}
+"""Task types of msprof's ``Ascend Hardware`` slices that compute."""
 
 
 @of_trace
@@ -241,6 +226,53 @@ def copy_slices(trace: Trace) -> I64:
             copied = named[trace.slices.name[slices_of_lane]] | typed[trace.slices.task_type[slices_of_lane]]
             parts.append(lane.first + np.flatnonzero(copied))
     return np.sort(np.concatenate(parts))
+
+
+def work_of_tasks(trace: Trace, layers: Sequence[Layer]) -> tuple[Bools, Bools, Bools]:
+    """Masks over all slices of what the ``layers`` of a device compute, exchange with other ranks and copy; (n,)."""
+    slices = trace.slices
+    hardware = [trace.lanes[lane] for layer in layers if layer.kind == "hardware" for lane in layer.lanes]
+    lanes = [trace.lanes[lane] for layer in layers if layer.kind == "communication" for lane in layer.lanes]
+    groups = [lane for lane in lanes if is_group_lane(lane.name)]
+    copied, copying = copy_marks(trace)
+    computing, of_core = (names_like(trace.task_types, kinds.__contains__) for kinds in (_COMPUTING, _KERNEL_TYPES))
+    compute, copy = (np.zeros(len(slices), np.bool_) for _ in range(2))
+    spans = [slice(lane.first, lane.last) for lane in hardware]
+    has_types = False
+    for span in spans:
+        kind = slices.task_type[span]
+        copy[span] = copied[slices.name[span]] | copying[kind]
+        compute[span] = computing[kind]
+        has_types |= bool(of_core[kind].any())
+    # A writer without task types: a kernel is what a launch leads to and no name excludes.
+    if not has_types:
+        targets = trace.links.target_slice[trace.links_of(HOST_TO_DEVICE)]
+        launched = np.zeros(len(slices), np.bool_)
+        launched[targets[targets >= 0]] = True
+        no_kernel = names_like(trace.names, lambda name: name.startswith(_NOT_KERNELS))
+        for span in spans:
+            compute[span] |= launched[span] & ~no_kernel[slices.name[span]]
+    # Older chips run copies on the AI CPU, whose task type counts as compute.
+    for span in spans:
+        compute[span] &= ~copy[span]
+    exchanging = on_lanes(trace, [lane for lane in hardware if lane.index in collective_streams(trace)])
+    copy &= ~exchanging
+    moving = compute & names_like(trace.names, exchanges)[slices.name]
+    compute &= ~moving
+    if groups:
+        alone = np.zeros(len(slices), np.bool_)
+        alone[kernels_beside_groups(trace)] = True
+        return compute, on_lanes(trace, groups) | (moving & alone), copy
+    event = names_like(trace.names, lambda name: name.startswith(_EVENTS))
+    return compute & ~exchanging, moving | (exchanging & ~event[slices.name]), copy
+
+
+def on_lanes(trace: Trace, lanes: Sequence[Lane]) -> Bools:
+    """Which slices lie on ``lanes``; (n,)."""
+    mask = np.zeros(len(trace.slices), np.bool_)
+    for lane in lanes:
+        mask[lane.first : lane.last] = True
+    return mask
 
 
 def copies_of(trace: Trace) -> SizedCopies:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from npu_tui.native.cells import spread
 from npu_tui.trace.arrays import F64, I64, U8, Bools
-from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.recorder import launch_links
 from npu_tui.view.bars import Painted
 from npu_tui.view.grid import U32, Attr, Grid
 from npu_tui.view.palette import Ink

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP
-from npu_tui.trace.kineto import is_of_gpu
 from npu_tui.trace.model import Lane, Layer, Rows, Trace
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.view.scene import BESIDE_LANES, Chart, Scene, ScreenRow
 
 
@@ -179,8 +179,8 @@ def workers_of(scene: Scene, index: int, layer: Layer) -> list[int]:
 def _layer_name(trace: Trace, layer: Layer) -> str:
     """What a layer is called; PyTorch's own profiler calls the processes of host and devices all alike: python3."""
     alike = [other.name for other in trace.layers if other.lanes].count(layer.name) > 1
-    kind = "GPU" if is_of_gpu(trace) else "NPU"
-    return f"{layer.name} {kind} {layer.device}" if alike and layer.device is not None else layer.name
+    is_named = alike and layer.device is not None
+    return f"{layer.name} {recorder_of(trace).chip} {layer.device}" if is_named else layer.name
 
 
 def _layer_rows(

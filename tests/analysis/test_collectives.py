@@ -13,7 +13,7 @@ from npu_tui.analysis.operators import collective_type
 from npu_tui.load.load import load
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.model import Trace
-from npu_tui.trace.transfers import communication_args
+from npu_tui.trace.recorder import communication_args
 
 
 @pytest.fixture(params=["healthy", "communication_bound", "two_ranks/rank1_ascend_pt", "level0"])

@@ -12,7 +12,7 @@ from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.communication import collectives
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
-from npu_tui.trace.transfers import communication_args
+from npu_tui.trace.recorder import communication_args
 
 if TYPE_CHECKING:
     from conftest import Sample

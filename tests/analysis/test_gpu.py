@@ -20,7 +20,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.output.report import report
 from npu_tui.output.whatif import whatif
 from npu_tui.strings import words
-from npu_tui.trace.kineto import launch_links, launched_before
+from npu_tui.trace.recorder import launch_links, launched_before
 
 _TRACES = os.environ.get("NPU_TUI_TRACES")
 

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from npu_tui.jobs.blame import before_calls
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import KINETO, Layout, RankProfile, RecordedCall, StepTime
+from npu_tui.jobs.model import Layout, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.slowness import Reduction
 from npu_tui.strings import words
+from npu_tui.trace.recorder import KINETO
 
 HOUR = 3_600 * 1_000_000_000
 
@@ -224,7 +225,9 @@ def test_as_many_calls_of_which_some_have_no_counterpart_are_counted_and_told():
     job = simulated(3, worked(1, lambda *_: 0))
     *others, last = job.ranks[1].calls
     later = replace(job.ranks[1], calls=(*others, replace(last, ordinal=1_000)))
-    ranks = [replace(profile, kind=KINETO) for profile in (job.ranks[0], later, job.ranks[2])]  # numbers of the job
+    ranks = [
+        replace(profile, kind=KINETO.kind) for profile in (job.ranks[0], later, job.ranks[2])
+    ]  # numbers of the job
     apart = type(job)(job.path, ranks)
     [unpaired] = apart.unpaired
     assert len({*unpaired.counts.values()}) == 1

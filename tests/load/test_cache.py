@@ -34,7 +34,8 @@ from npu_tui.strings import words
 from npu_tui.trace.folded_rows import DEEP, leaf_row
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.transfers import communication_args, copies_of
+from npu_tui.trace.recorder import communication_args
+from npu_tui.trace.transfers import copies_of
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
 

@@ -28,8 +28,8 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import TableSheet, Value, ViewField, labels, numbers
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, share_text, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import MOST_ROWS, shown
@@ -116,7 +116,7 @@ def communication(now: Context) -> Content:
     Enter goes to a collective, and again to the next one of its type.
     """
     if now.turn % 2:
-        return say("not_checked.gpu") if is_kineto(now.profile.trace) else link_table(now.profile.tables.link_matrix)
+        return link_table(now.profile.tables.link_matrix, recorder_of(now.profile.trace).word("links_between.none"))
     marked = now.marked_in(now.trace)
     try:
         sheet = COLLECTIVES.make(now.profile.whole, running=None if marked is None else Window(*marked))
@@ -148,10 +148,10 @@ def communication(now: Context) -> Content:
     )  # fmt: skip
 
 
-def link_table(pairs: list[PairSum]) -> Content:
-    """A row per pair of ranks and transport; up to eight ranks stand in a heat map beside it."""
+def link_table(pairs: list[PairSum], none: str = "links_between.none") -> Content:
+    """A row per pair of ranks and transport, or the text ``none``; up to eight ranks are in a heat map beside it."""
     if not pairs:
-        return say("links_between.none", key=keys_label(BY_ID["tab_communication"]))
+        return say(none, key=keys_label(BY_ID["tab_communication"]))
     note, sheet = say("links_between.note", count=len(pairs)), pair_sheet(pairs)
     table = shown(0, LINK_MATRIX, sheet, note, again=say("links_between.again"), most=sheet.rows)
     if len({rank for pair_of in pairs for rank in (pair_of.source, pair_of.target)}) > _MOST_RANKS:

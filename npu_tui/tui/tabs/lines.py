@@ -28,9 +28,9 @@ from npu_tui.query.query import about, described_columns, query
 from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_of
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Cancelled
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.device import bubbles
@@ -277,7 +277,7 @@ def calls(now: Context) -> Content:
     """A row per call of CANN, most time first; Enter goes to its longest, and again to the next."""
     sheet = APIS.make(now.part)
     if not sheet.rows:
-        return nothing(now, say("not_checked.gpu" if is_kineto(now.profile.trace) else "calls.none"))
+        return nothing(now, say(recorder_of(now.profile.trace).word("calls.none")))
     count, total = (sum(sheet.values(name)) for name in ("calls", "total"))
     note = say("calls.note", count=count, total=duration_text(total))
     return shown(now.trace, APIS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)

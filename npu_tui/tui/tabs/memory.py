@@ -24,7 +24,7 @@ from npu_tui.profile.snapshot_memory import SnapshotBeside
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
 from npu_tui.subjects import subject_of
-from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import brief, cell_count, moment_text, printable, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import MOST_ROWS, shown
@@ -75,7 +75,7 @@ def memory(now: Context) -> Content:
         trace = now.profile.trace
         if why := subject_of(trace).no_kernels:
             return say(why)
-        none = say("memory.none.gpu" if is_kineto(trace) else "memory.none")
+        none = say(recorder_of(trace).word("memory.none"))
         return say("list.sentences", parts=[none, say("memory.beside")])
     again, (view, beside) = _view_title(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
     if view == "modules":

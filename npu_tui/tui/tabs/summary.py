@@ -21,7 +21,7 @@ from npu_tui.profile.work_tables import OPERATORS, STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import brief, duration_text, memory_text, printable, share_text
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, TabRow, TabTable
@@ -173,7 +173,7 @@ def _machine(profile: Profile) -> list[TabRow]:
     companions = profile.companions
     if companions is None:
         return [_summary_row("version", "npu-tui", __version__)]
-    info = companions.device_info
+    info, recorder = companions.device_info, recorder_of(profile.trace)
     cores = [
         say(f"summary.machine.{key}", value=info[key])
         for key in ("ai_core_num", "aiv_num", "aic_frequency")
@@ -186,10 +186,10 @@ def _machine(profile: Profile) -> list[TabRow]:
     rows = [
         _summary_row("machine", say(f"summary.machine.{name}"), brief(str(value or say("report.unknown")), _LONGEST))
         for name, value in told.items()
-        if value or (name == "chip" and not is_kineto(profile.trace))
+        if value or (name == "chip" and recorder.has_files)
     ]
     versions = {name: str(value) for name, value in companions.profiler_info.items() if "version" in name}
-    if not is_kineto(profile.trace) and not any("cann" in name.lower() for name in versions):
+    if recorder.has_files and not any("cann" in name.lower() for name in versions):
         versions["CANN"] = say("report.unknown")
     rows += [_summary_row("version", name, brief(value, _LONGEST)) for name, value in sorted(versions.items())]
     return [*rows, _summary_row("version", "npu-tui", __version__)]
@@ -234,7 +234,7 @@ def _file_rows(profile: Profile) -> list[TabRow]:
 
     The profiler's settings are nothing to what it has not written.
     """
-    rows, asked = [], subject_of(profile.trace).is_profiled and not is_kineto(profile.trace)
+    rows, asked = [], subject_of(profile.trace).is_profiled and recorder_of(profile.trace).has_files
     for file in profile.tables.files:
         if file.state == "missing" and not asked:
             continue
