@@ -15,6 +15,7 @@ from npu_tui.analysis.limits import (
     HALF,
     LITTLE,
     NOTABLE,
+    UNSEEN,
     AnyThreshold,
 )
 from npu_tui.analysis.service_blocks import MANY
@@ -56,7 +57,7 @@ from npu_tui.rules.service_passes import model
 from npu_tui.rules.service_repeats import repeats
 from npu_tui.rules.service_requests import LONG_PROMPT, MORE, biggest, kv, lost_prefix, queue
 from npu_tui.rules.service_waits import wait
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
 
@@ -219,9 +220,14 @@ def _prefix(facts: ServiceFacts) -> Cause | Skipped | None:
     rows = rows[np.isin(requests.rid[rows], facts.ttft.rids)]
     if len(rows) < 2 * FEWEST_REQUESTS:
         return _prefix_none(facts, np.zeros(0))
-    if (lost := lost_prefix(facts)) is not None:
-        return lost
     rids, rates = requests.rid[rows].astype(np.int64), requests.hit_rate[rows]  # by start
+    changed = _hits_end(facts, requests.start[rows], rates > _NO_HITS)
+    if (lost := lost_prefix(facts)) is not None:
+        if changed is None:
+            return lost
+        words = {**lost.title.args, **changed}
+        told, explained, why = (message(f"finding.service.prefix_{key}", **words) for key in _CHANGED)
+        return replace(lost, title=told, detail=sentences(explained, why), advice=("service_prefix_changed",))
     sums, cuts = np.append(0.0, np.cumsum(rates)), np.arange(FEWEST_REQUESTS, len(rates) - FEWEST_REQUESTS + 1)
     early, late = sums[cuts] / cuts, (sums[-1] - sums[cuts]) / (len(rates) - cuts)
     best = int(np.argmax((early - late) ** 2 * cuts * (len(rates) - cuts)))
@@ -235,13 +241,38 @@ def _prefix(facts: ServiceFacts) -> Cause | Skipped | None:
             return None
         since = int(requests.start[rows[cut]] - facts.found.steps.opened.min())
         words = {"before": before, "after": after, "since": since, "share": max(shares)}
-        return draft_of(
+        fall = draft_of(
             max(shares), "prefix_fall", "prefix_fall_detail", words, cost, facts.found.steps.prompts,
             lambda model: replace(
                 model, prompt=np.maximum(np.rint(model.prompt * less[model.rids]), 1).astype(np.int64)
             ),
         )  # fmt: skip
+        if changed is None:
+            return fall
+        why = message("finding.service.prefix_changed", **changed)
+        return replace(fall, detail=sentences(fall.detail, why), advice=("service_prefix_changed",))
     return _prefix_none(facts, rates)
+
+
+def _hits_end(facts: ServiceFacts, start: I64, hits: Bools) -> dict[str, float] | None:
+    """The moment from which none of the requests that ``start`` then ``hits`` any more, with blocks free all the time.
+
+    What is evicted is there again once one of them has computed it; None where chance or a lack of blocks may do that.
+    """
+    steps, room = facts.found.steps, facts.found.room
+    last = int(np.flatnonzero(hits)[-1]) if hits.any() else len(hits) - 1
+    rate = float(hits[: last + 1].mean()) if len(hits) else 0.0
+    if (1 - rate) ** (len(hits) - 1 - last) > UNSEEN:
+        return None
+    since = int(start[last + 1])
+    free = steps.free[(steps.opened >= since) & (steps.free != UNKNOWN)]
+    total = max(room.total, default=0)
+    if not len(free) or int(free.min()) < NOTABLE * total:
+        return None
+    return {"since": since - int(steps.opened.min()), "rate": rate, "free": int(free.min()), "total": total}
+
+
+_CHANGED = "stopped", "stopped_detail", "changed"
 
 
 def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | Skipped | None:
@@ -404,7 +435,7 @@ SERVICE_RULES = (
                 "service_padded", "service_several_steps"),
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,
-          advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted")),
+          advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted", "service_prefix_changed")),
     _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", drafts, ACCEPTED,
           advice=("SERVICE.DRAFTS", "service_drafts_slow")),
 )  # fmt: skip
