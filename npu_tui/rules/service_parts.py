@@ -21,7 +21,7 @@ from npu_tui.rules.service_facts import SHORT, SLOWER, Cause, Remedy, ServiceFac
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.service import DETOKENIZERS, SENDERS, UNKNOWN, Transfers
+from npu_tui.trace.service import ADAPTERS, DETOKENIZERS, GRAMMARS, SENDERS, UNKNOWN, Transfers
 from npu_tui.trace.text import brief
 
 FEWEST_REQUESTS = 10
@@ -139,11 +139,16 @@ def by_name(facts: ServiceFacts, found: Cause, part: Cycle, *advice: str) -> Cau
         "time": sum(one.time for one in named),
         "longest": max(int((spans.end - spans.start)[one.rows].max()) for one in named),
     }  # fmt: skip
+    texts = " ".join(facts.found.service.text(one.name).lower() for one in named)
+    advice = advice or next(((of,) for of, told in _OF_NAMES.items() if any(word in texts for word in told)), ())
     time = of_range(facts.found, [one.name for one in named], part)
     remedy = found.remedy if share >= ALMOST_ALL else facts.freed(time) or found.remedy
     title = message(f"finding.service.named_{part.name}", **words)
     detail = sentences(message("finding.service.named_detail", **words), found.detail)
     return replace(found, title=title, detail=detail, blame=time[:, part], remedy=remedy, advice=advice)
+
+
+_OF_NAMES = {"service_sampling_special": GRAMMARS, "service_adapters": ADAPTERS}  # advice by words of ranges
 
 
 def grows(facts: ServiceFacts, found: Cause | None, part: Cycle) -> Cause | None:

@@ -208,6 +208,7 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
         lasting = message("service.lasting", time=end - begin)
         evidence.append(Evidence(begin - origin, end - origin, None, batch, lasting))
     share = min(cause.share, cause.saved)
+    advice = cause.advice or rule.advice[:1] or (rule.id,)
     figure, gain, then = _gain(facts, cause)
     why = message("service.no_remedy" if cause.remedy is None else "service.no_replay")
     outlook = cause.hint or _outlook(facts, cause) or message("finding.service.unknown", why=why)
@@ -217,7 +218,7 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
     who = message("finding.service.who", **trait.words) if trait else ""
     return Finding(
         rule.id, rule.cls, "info" if part_of or share < LITTLE else severity_of(facts.limits, share), cause.title,
-        sentences(cause.detail, who, outlook), tuple(evidence), advise(*(cause.advice or rule.advice or (rule.id,))),
+        sentences(cause.detail, who, outlook), tuple(evidence), advise(*advice),
         None if gain is None else round(gain), "medium" if cause.after is None else "high",
         tuple(title for title, _ in rule.pages), step_after_ns=None if then is None else round(then), part_of=part_of,
         unit="token" if figure.startswith("tpot") else "request", count=len(lat.ttft),

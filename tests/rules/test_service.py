@@ -94,6 +94,9 @@ def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
     """From some moment on nothing is hit: that is the cause. Where nothing ever was, nobody knows what could be."""
     found = outcome(shortened(ALL["prefix"], 180), 1, tmp_path / "cold")
     assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.PREFIX"], True)
+    first = judge(timeline(read_service(tmp_path / "cold"))).findings.findings[0]
+    assert "blocks are free at least: nothing is evicted" in words(first.detail)
+    assert [one.code for one in first.advice] == ["finding.advice.service_prefix_changed"]
     written(replace(shortened(ALL["prefix"], 60).service, prefix=1), tmp_path / "none")
     judged = judge(timeline(read_service(tmp_path / "none")))
     assert ("SERVICE.PREFIX", "info") in [(one.id, one.severity) for one in judged.findings.findings]
