@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from npu_tui.load.formats.memory import MEMORY
 from npu_tui.load.load import Opening
 from npu_tui.load.raw import Writer
 from npu_tui.load.roles import RolePlaces
-from npu_tui.strings import words
+from npu_tui.strings import say, words
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.side_file import paths_in
 from npu_tui.trace.text import printable
@@ -33,14 +34,22 @@ _MSPROF = re.compile(r"PROF_\d+_(?P<time>\d{14,17})_.*")
 
 
 class Nearby(Struct, frozen=True):
-    """A profile, or with ``ranks`` the job that several make up.
+    """A profile, or a job that several make up.
 
     ``path`` opens it. ``name`` is where it lies below the folder, its profile's name shortened to the worker. ``time``
     is when it was recorded, in seconds since 1970: by its name, which is the time of day where it was recorded, else
     when its file was written. ``bytes`` are those of its traces, or of its tables where there is none. ``writer`` has
     written raw data, which nothing has analysed; several of these have the pattern of their names for a ``path``.
-    What is ``kept`` of a job lies in one folder, without its ranks.
+
+    ``alone`` says why it is not opened with others. In a list it has a ``style``, ``raw`` is said of raw data, and its
+    verdict has a ``turn``.
     """
+
+    is_job: ClassVar[bool] = False
+    style: ClassVar[str] = ""
+    alone: ClassVar[str] = ""
+    raw: ClassVar[str] = "picker.raw"
+    turn: ClassVar[int] = 0
 
     path: Path
     name: str
@@ -51,17 +60,69 @@ class Nearby(Struct, frozen=True):
     source: Source | None = None
     ranks: tuple[Nearby, ...] = ()
     writer: Writer | None = None
-    kept: bool = False
 
     @property
-    def is_job(self) -> bool:
-        """Whether it opens as a job."""
-        return self.kept or bool(self.ranks)
+    def to_read(self) -> int:
+        """The bytes that are read for its verdict where there is no parsed copy."""
+        return self.bytes
+
+    def rank_text(self) -> str:
+        """Its rank; of a job how many there are."""
+        return "" if self.rank is None else str(self.rank)
+
+    def verdict(self, cached: bool, go_on: Callable[[], bool]) -> Verdict:
+        """What it says first. Raises ``InputError``, ``Cancelled`` once ``go_on`` says so."""
+        from npu_tui.profile.parts import WHOLE_TRACE
+        from npu_tui.profile.profile import Profile
+
+        opening = Opening(self.path, cached)
+        if not (cached and opening.has_copy):
+            opening = Opening(self.path, False)  # no copy was asked for
+        trace = opening.trace(Watcher(lambda *_: go_on()))
+        findings = Profile(trace, opening.source).part(WHOLE_TRACE).findings
+        leading = next(
+            (finding for finding in findings.findings if finding.step_after_ns is not None and finding.part_of is None),
+            None,
+        )
+        text = words(findings.verdict[0]) if findings.verdict else ""
+        return Verdict(self.path, text, leading is not None and leading.severity == "high")
+
+
+class NearbyJob(Nearby, frozen=True):
+    """A job of ``ranks``, or what is kept of one, without them."""
+
+    is_job, style, alone, raw, turn = True, "bold", "picker.job_alone", "picker.raw_job", 1
+
+    @property
+    def to_read(self) -> int:
+        """Nothing: its ranks are read one by one."""
+        return 0
+
+    def rank_text(self) -> str:
+        """How many ranks there are."""
+        return say("picker.ranks", count=len(self.ranks)) if self.ranks else ""
+
+    def verdict(self, cached: bool, go_on: Callable[[], bool]) -> Verdict:
+        """What its report says first."""
+        from npu_tui.jobs.opening import open_job
+        from npu_tui.output.job_report import job_report
+
+        def stop(*_: object) -> None:
+            if not go_on():
+                raise Cancelled
+
+        report = job_report(open_job(self.path, progress=stop), path=False)
+        return Verdict(self.path, report.verdict[0], bool(report.findings) and report.findings[0].severity == "high")
 
 
 def nearby(folder: Path) -> list[Nearby]:
     """The profiles below ``folder``, the newest first, each job before its ranks."""
     return newest_first(profile_of(source, folder) for source in sources_below(folder))
+
+
+def jobs_in(listed: Iterable[Nearby]) -> int:
+    """How many of ``listed`` are jobs."""
+    return sum(isinstance(entry, NearbyJob) for entry in listed)
 
 
 _SNAPSHOTS = (".pkl", ".pickle", ".csv", ".db")
@@ -84,7 +145,7 @@ def others_below(folder: Path, sources: Iterable[Source]) -> Iterator[Nearby]:
                 yield profile_of(alone, folder)
             elif not children and is_kept(place, survey):
                 size, written = _measured_in(file for each, _ in survey.walk(place, 1) for file in survey.files(each))
-                yield Nearby(place, printable(_path_from(place, folder, place.name)), None, written, size, kept=True)
+                yield NearbyJob(place, printable(_path_from(place, folder, place.name)), None, written, size)
             else:
                 files = (file for file in survey.files(place) if file.suffix in _SNAPSHOTS and file not in taken)
                 found = (MEMORY.recognise(file, survey) for file in files)
@@ -291,7 +352,7 @@ def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
     where = "/".join(ranks[0].name.split("/")[: -1 - deeper])
     writer = ranks[0].writer
     names = ["*"] * deeper + ["*_ascend_ms" if writer == "mindspore" else "*_ascend_pt"]
-    return Nearby(
+    return NearbyJob(
         folder if writer is None else folder.joinpath(*names),
         f"{where or '.'}/",
         None,
@@ -341,17 +402,17 @@ def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) 
     """
     read = 0
     for has_copy, profile in sorted(
-        _weighed(listed, cached), key=lambda pair: (not pair[0], pair[1].is_job, pair[1].bytes)
+        _weighed(listed, cached), key=lambda pair: (not pair[0], pair[1].turn, pair[1].bytes)
     ):
         if not go_on():
             return
-        if not has_copy and not profile.is_job:
-            if profile.bytes > LARGEST or read + profile.bytes > MOST:
+        if not has_copy:
+            if profile.to_read > LARGEST or read + profile.to_read > MOST:
                 continue
-            read += profile.bytes
+            read += profile.to_read
         try:
             with walled(profile.path):
-                verdict = _job_verdict(profile, go_on) if profile.is_job else _verdict(profile, cached, go_on)
+                verdict = profile.verdict(cached, go_on)
             yield verdict
         except Cancelled:
             return
@@ -364,32 +425,3 @@ def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nea
     for profile in listed:
         key = cache.key_of(profile.source) if cached and profile.source is not None and profile.source.files else None
         yield key is not None and cache.has(key), profile
-
-
-def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Verdict:
-    from npu_tui.profile.parts import WHOLE_TRACE
-    from npu_tui.profile.profile import Profile
-
-    opening = Opening(profile.path, cached)
-    if not (cached and opening.has_copy):
-        opening = Opening(profile.path, False)  # no copy was asked for
-    trace = opening.trace(Watcher(lambda *_: go_on()))
-    findings = Profile(trace, opening.source).part(WHOLE_TRACE).findings
-    leading = next(
-        (finding for finding in findings.findings if finding.step_after_ns is not None and finding.part_of is None),
-        None,
-    )
-    text = words(findings.verdict[0]) if findings.verdict else ""
-    return Verdict(profile.path, text, leading is not None and leading.severity == "high")
-
-
-def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Verdict:
-    from npu_tui.jobs.opening import open_job
-    from npu_tui.output.job_report import job_report
-
-    def stop(*_: object) -> None:
-        if not go_on():
-            raise Cancelled
-
-    report = job_report(open_job(profile.path, progress=stop), path=False)
-    return Verdict(profile.path, report.verdict[0], bool(report.findings) and report.findings[0].severity == "high")

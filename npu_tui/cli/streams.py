@@ -180,12 +180,11 @@ def end_process(code: int) -> NoReturn:
 
 def write_list(folder: Path) -> None:
     """Write the profiles below ``folder`` to stdout, the newest first, each job before its ranks."""
-    from npu_tui.nearby import Nearby, nearby
+    from npu_tui.nearby import Nearby, jobs_in, nearby
 
     def cells(entry: Nearby) -> list[str]:
-        rank = "" if entry.rank is None else str(entry.rank)
         return [
-            say("picker.ranks", count=len(entry.ranks)) if entry.is_job else rank,
+            entry.rank_text(),
             datetime.fromtimestamp(entry.time).strftime("%Y-%m-%d %H:%M") if entry.time else "",
             size_text(entry.bytes),
             "" if entry.level is None else str(entry.level),
@@ -196,8 +195,7 @@ def write_list(folder: Path) -> None:
     names = [say(f"picker.{name}") for name in ("rank", "time", "size", "level")]
     table = [[*names, "PATH"], *map(cells, found)]
     widths = [max(cell_count(row[at]) for row in table) for at in range(4)]
-    count = sum(not entry.is_job for entry in found)
-    write(say("picker.list", count=count, path=printable(str(folder.absolute()))) + "\n\n")
+    write(say("picker.list", count=len(found) - jobs_in(found), path=printable(str(folder.absolute()))) + "\n\n")
     for row in table:
         own = [padded(cell, width, right=at != 1) for at, (cell, width) in enumerate(zip(row, widths, strict=False))]
         write("  ".join([*own, row[-1]]) + "\n")

@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from npu_tui.load.find import MOST_FOLDERS, Source, sources_below
-from npu_tui.nearby import Nearby, Verdict, matching, newest_first, others_below, profile_of, verdicts
+from npu_tui.nearby import Nearby, Verdict, jobs_in, matching, newest_first, others_below, profile_of, verdicts
 from npu_tui.record.outputs import RawProfile, estimated, raw_rows
 from npu_tui.strings import say
 from npu_tui.strings import words as worded
@@ -57,8 +57,8 @@ class PickerChoice(Struct):
         """The rows on screen: those that match, without the ranks of folded jobs."""
         if self.wanted:
             return list(matching(self.listed, self.wanted, {path: told.text for path, told in self.told.items()}))
-        hidden = {rank.path for entry in self.listed if entry.is_job and self.is_folded(entry) for rank in entry.ranks}
-        return [entry for entry in self.listed if entry.path not in hidden or entry.is_job]
+        hidden = {rank.path for entry in self.listed if self.is_folded(entry) for rank in entry.ranks}
+        return [entry for entry in self.listed if entry.path not in hidden or entry.ranks]
 
     def is_folded(self, job: Nearby) -> bool:
         """Whether the ranks of ``job`` are not shown: those of a large one at first, and what was turned since."""
@@ -77,10 +77,6 @@ class PickerChoice(Struct):
             self.at = paths.index(row.path)
         self.at = max(0, min(self.at, len(shown) - 1))
 
-    def jobs(self) -> int:
-        """How many folders are jobs."""
-        return sum(entry.is_job for entry in self.listed)
-
     def in_jobs(self) -> set[Path]:
         """The profiles that are ranks of a job."""
         return {rank.path for entry in self.listed for rank in entry.ranks}
@@ -88,11 +84,13 @@ class PickerChoice(Struct):
 
 def head_line(choice: PickerChoice, width: int) -> Text:
     """The line on top: how many profiles there are, below which folder, and what is searched for."""
-    profiles = sum(not entry.is_job for entry in choice.listed)
-    words = [say("picker.title", count=profiles), say("picker.below", path=printable(str(choice.folder.absolute())))]
+    jobs = jobs_in(choice.listed)
+    words = [
+        say("picker.title", count=len(choice.listed) - jobs),
+        say("picker.below", path=printable(str(choice.folder.absolute()))),
+    ]
     if choice.is_cut:
         words.insert(1, say("picker.cut", count=MOST_FOLDERS))
-    jobs = choice.jobs()
     if jobs:
         words.append(say("picker.jobs", count=jobs))
     if not choice.is_whole:
@@ -108,7 +106,7 @@ def head_line(choice: PickerChoice, width: int) -> Text:
 
 def columns(choice: PickerChoice, shown: Sequence[Nearby], width: int) -> list[int]:
     """Cells of name, rank, time, size, level and verdict in lines of ``width``; 0 for what has no room."""
-    rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(entry)) for entry in shown)])
+    rank = max([cell_count(say("picker.rank")), *(cell_count(entry.rank_text()) for entry in shown)])
     size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
     fixed = [rank, _WHOLE_TIME if width >= _WIDE else _SHORT_TIME, size, cell_count(say("picker.level"))]
     same = [1] if len(shown) > 1 and len({int(entry.time) // 60 for entry in shown}) == 1 else []  # it says nothing
@@ -137,9 +135,9 @@ def row_line(choice: PickerChoice, entry: Nearby, widths: Sequence[int], is_curr
     mark = "●" if entry.path in choice.marked else " "
     level = "" if entry.level is None else str(entry.level)
     time = datetime.fromtimestamp(entry.time).isoformat(" ", "minutes")[-widths[2] :] if entry.time else ""
-    cells = [_entry_name(choice, entry), _rank(entry), time, size_text(entry.bytes), level]
+    cells = [_entry_name(choice, entry), entry.rank_text(), time, size_text(entry.bytes), level]
     line = Text(f"{mark} ", no_wrap=True, end="")
-    line.append(_joined_cells(cells, widths[:-1]), "bold" if entry.is_job else "")
+    line.append(_joined_cells(cells, widths[:-1]), entry.style)
     if widths[-1]:
         words = "…" if told is None and not choice.is_examined else ""
         words = words if told is None else shortened(printable(told.text), widths[-1])
@@ -183,7 +181,7 @@ def _offer(ranks: Sequence[Nearby]) -> str:
     """What a second Enter on the row of the raw ``ranks`` of a job does."""
     first = ranks[0]
     estimate = "" if first.writer is None else worded(estimated(first.writer, first.bytes).said)
-    return say("picker.offer", first=_rank(first) or first.name, rest=len(ranks) - 1, estimate=estimate)
+    return say("picker.offer", first=first.rank_text() or first.name, rest=len(ranks) - 1, estimate=estimate)
 
 
 def _entry_name(choice: PickerChoice, entry: Nearby) -> str:
@@ -192,12 +190,6 @@ def _entry_name(choice: PickerChoice, entry: Nearby) -> str:
         return f"{'▸' if choice.is_folded(entry) and not choice.wanted else '▾'} {entry.name}"
     worker = entry.name.rpartition("/")[2]
     return f"    {worker}" if entry.path in choice.in_jobs() else f"  {entry.name}"
-
-
-def _rank(entry: Nearby) -> str:
-    if entry.ranks:
-        return say("picker.ranks", count=len(entry.ranks))
-    return "" if entry.rank is None else str(entry.rank)
 
 
 def _joined_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -290,7 +282,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
         for entry in listed:
             if entry.writer is not None:
                 estimate = worded(estimated(entry.writer, entry.bytes).said)
-                said = say("picker.raw_job" if entry.is_job else "picker.raw", estimate=estimate)
+                said = say(entry.raw, estimate=estimate)
                 choice.told[entry.path] = Verdict(entry.path, said)
         choice.stay_at(row)
         self._draw()
@@ -428,11 +420,10 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
         row = self.choice.current()
         if row is None:
             return
-        if not row.is_job:
-            row = next((entry for entry in self.choice.listed if row in entry.ranks), row)
-        if row.is_job:
-            self.choice.turned ^= {row.path}
-            self.choice.stay_at(row)
+        job = row if row.ranks else next((entry for entry in self.choice.listed if row in entry.ranks), None)
+        if job is not None:
+            self.choice.turned ^= {job.path}
+            self.choice.stay_at(job)
         self.tell("")
 
     def mark(self) -> None:
@@ -440,8 +431,8 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
         row = self.choice.current()
         if row is None:
             return
-        if row.is_job:
-            self.tell(say("picker.job_alone"))
+        if row.alone:
+            self.tell(say(row.alone))
             return
         self.choice.marked ^= {row.path}
         self.move(1)
@@ -449,7 +440,7 @@ class PickerScreen(SeenScreen[None], inherit_bindings=False):
     def open(self) -> None:
         """Open what is marked, or else this one; the ranks of raw data are analysed once the user agrees."""
         row = self.choice.current()
-        wanted = [entry for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
+        wanted = [entry for entry in self.choice.listed if entry.path in self.choice.marked and not entry.alone]
         marked = [entry.path for entry in wanted]
         ranks = () if row is None or wanted or row.writer is None else row.ranks
         raws = [
