@@ -53,9 +53,9 @@ def user_lines(stack: str) -> list[CodeLine]:
     return list(_user_frames(stack))
 
 
-def common_lines(stacks: Iterable[str]) -> list[CodeLine]:
-    """The user frames that all of ``stacks`` have in common, outermost first."""
-    chains = [user_lines(stack)[::-1] for stack in stacks]
+def common_lines(stacks: Iterable[list[CodeLine]]) -> list[CodeLine]:
+    """The frames that all of ``stacks``, innermost first, have in common; outermost first."""
+    chains = [frames[::-1] for frames in stacks]
     common: list[CodeLine] = []
     for frames in zip(*chains, strict=False):
         if any(frame != frames[0] for frame in frames):

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
+from npu_tui.analysis.code_lines import CodeLine, called_lines, common_lines, lines_of_stacks, stack_of, user_line
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.limits import A_PART, HALF, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.ranges import PHASES
@@ -431,11 +431,11 @@ def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLi
     # of those that only they have where there are some.
     stacks, stack = facts.trace.stacks, stack_of(facts.trace, operation_of(facts.trace, facts.kernels[at]))
     asking, others = (np.unique(stack[rows & product & (stack >= 0)]).tolist() for rows in (again, ~untrained))
-    every = common_lines(stacks[each] for each in asking)
-    shared = {line for each in others for line in user_lines(stacks[each])}
+    every = common_lines(called_lines(stacks[each]) for each in asking)  # it may be a library's
+    shared = {line for each in others for line in called_lines(stacks[each])}
     place = tuple([line for line in every if line not in shared][-1:] or every[-1:])
     if place:
-        below = [each for each in np.unique(stack[stack >= 0]).tolist() if place[0] in user_lines(stacks[each])]
+        below = [each for each in np.unique(stack[stack >= 0]).tolist() if place[0] in called_lines(stacks[each])]
         again &= np.isin(stack, below)
     seen = np.cumsum(product)
     begins = again & (seen == (seen - product)[np.searchsorted(stretch, stretch)]) & ~np.isin(kind, kind[~again])

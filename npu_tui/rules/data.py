@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, own_lines, user_line
 from npu_tui.analysis.drains import idle_work
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, LITTLE, NAMED, Threshold
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import Change, TaskCut
@@ -24,6 +25,7 @@ from npu_tui.rules.blame import (
     without_all,
 )
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.functions import line_within
 from npu_tui.rules.host_work import called, works
 from npu_tui.rules.inputs import NOTHING, Span, common, largest, length_of, without
 from npu_tui.rules.judged_path import lines_under, owner_text, path_owners, short_call
@@ -76,7 +78,7 @@ def copies(facts: Facts) -> Draft | None:
             f"finding.copy.title{'_event' * late}{'_at' * bool(lines)}",
             each=facts.per_unit(length_of(removes)),
             share=share,
-            line=line_of(lines[0]) if lines else "",
+            line=line_within(facts, lines[0], operation_of(facts.trace, items), facts.length(items)) if lines else "",
             speed=message("finding.copy.speed", **ways[0].args) if ways else "",
         ),
         sentences(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.code_lines import CodeLine, common_lines, stack_of
+from npu_tui.analysis.code_lines import CodeLine, common_lines, stack_of, user_lines
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import HALF, NAMED, SOME
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
@@ -178,7 +178,9 @@ def _common_frames(facts: Facts, items: I64) -> list[CodeLine]:
     """The frames of the user that all kernels ``items`` were launched below, outermost first."""
     trace = facts.trace
     stacks = np.unique(stack_of(trace, operation_of(trace, items)))
-    return [] if not len(stacks) or stacks[0] < 0 else common_lines([trace.stacks[stack] for stack in stacks.tolist()])
+    if not len(stacks) or stacks[0] < 0:
+        return []
+    return common_lines(user_lines(trace.stacks[stack]) for stack in stacks.tolist())
 
 
 def _why(facts: Facts, mine: I64, equal: I64, excess: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu_tui.analysis.code_lines import common_lines
+from npu_tui.analysis.code_lines import common_lines, user_lines
 from npu_tui.analysis.steps import odd_steps, standing_out
 
 
@@ -64,9 +64,9 @@ def test_kernels_that_take_longer_keep_what_their_equals_take() -> None:
 def test_what_call_stacks_have_in_common() -> None:
     outer = "/job/train.py(20): main;\r\n/job/train.py(9): <module>"
     stacks = [f"/job/model.py({line}): forward;\r\n/job/report.py(31): evaluate;\r\n{outer}" for line in (5, 6)]
-    assert [(each.file, each.line) for each in common_lines(stacks)] == [
+    assert [(each.file, each.line) for each in common_lines(map(user_lines, stacks))] == [
         ("/job/train.py", 9),
         ("/job/train.py", 20),
         ("/job/report.py", 31),
     ]
-    assert common_lines([*stacks, "/other/tool.py(3): run"]) == []
+    assert common_lines(map(user_lines, [*stacks, "/other/tool.py(3): run"])) == []

@@ -204,11 +204,15 @@ def flat(job: Training, number: int) -> None:
     job.run("ForeachNorm", 20, "262144", op="aten::norm", stack="train.py(4): step")
 
 
-def twice(job: Training, number: int) -> None:
+def twice(job: Training, number: int, asking: str = "metrics.py(49): perplexity") -> None:
     """A second pass forward that nothing is trained by, for a metric."""
     for _ in range(4):
-        job.run("MatMulV3", 400, stack="model.py(10): forward|metrics.py(49): perplexity|train.py(2): step")
+        job.run("MatMulV3", 400, stack=f"model.py(10): forward|{asking}|train.py(2): step")
     passes(job, number)
+
+
+def twice_by_library(job: Training, number: int) -> None:
+    twice(job, number, "/opt/python3.9/site-packages/verl/workers/actor/dp_actor.py(121): compute_log_prob")
 
 
 def experts(job: Training, number: int) -> None:
@@ -508,6 +512,7 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (flat, "OP.FORMAT", 600, "most at flat.py:591 in flatten()"),
         (twice, "OP.NOGRAD", 1600, "once more without a gradient"),
         (twice, "OP.NOGRAD", 1600, "most at metrics.py:49 in perplexity()"),
+        (twice_by_library, "OP.NOGRAD", 1600, "most at dp_actor.py:121 in compute_log_prob()"),
         (unfused, "OPT.FUSED", 950 - 7 / 4 * 150, "one pass over the parameters"),
         (attention, "KERNEL.DETERMINISTIC", 750, "Deterministic computing is on"),
         (wide, "COMM.NEEDLESS", 1000, "32-bit numbers"),
