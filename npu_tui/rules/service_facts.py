@@ -418,10 +418,11 @@ class ServiceFacts:
             return None
         found = model, self._faithful(model)
         others = [with_engines(model, whole=True)] if any(engine.blocks < MANY for engine in model.engines) else []
-        if self.holds:  # each as long as it was held back, not all alike
-            waits = self.latencies.ttft_parts[model.rids]
-            every = waits[:, TTFT.queue_step : TTFT.queue_other + 1].sum(axis=1)
-            others += [replace(model, held=held) for held in (waits[:, TTFT.queue_other], every)]
+        waits = self.latencies.ttft_parts[model.rids]  # each as long as it was held back, not all alike
+        if self.holds or self.ttft.share(TTFT.queue_other)[1] >= HALF * self.limits[TAIL_SHARE]:
+            others.append(replace(model, held=waits[:, TTFT.queue_other]))
+        if self.holds:
+            others.append(replace(model, held=waits[:, TTFT.queue_step : TTFT.queue_other + 1].sum(axis=1)))
         for other in others:
             if len(found[1]) < len(known(self.figures, of=TOLD)):
                 found = max(found, (other, self._faithful(other)), key=lambda one: len(one[1]))

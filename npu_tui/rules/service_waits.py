@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -12,7 +13,8 @@ from npu_tui.analysis.limits import HALF, HARDLY_ANY, LITTLE, NOTABLE, SOME
 from npu_tui.analysis.service_cost import FEWEST
 from npu_tui.analysis.service_model import ServiceModel, with_engines
 from npu_tui.analysis.service_timeline import TTFT
-from npu_tui.rules.service_facts import SHORT, Cause, ServiceFacts, draft_of
+from npu_tui.rules.rule import sentences
+from npu_tui.rules.service_facts import SHORT, Cause, Remedy, ServiceFacts, draft_of
 from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import message
 from npu_tui.trace.service import ADAPTERS, GRAMMARS, UNKNOWN
@@ -30,12 +32,15 @@ def wait(facts: ServiceFacts) -> Cause | None:
                 share[0], kind, f"{kind}_detail", {"share": share[0], "patience": time}, facts.cost(TTFT.queue_other),
                 facts.held(TTFT.queue_other), _impatient, "service_looks" if kind == "looks" else "service_timer",
             )  # fmt: skip
-    if not facts.holds:
+    if not facts.knows_blocks:
         return None
     draft = draft_of(
         max(share), "wait", "wait_detail", {"share": max(share)}, facts.cost(TTFT.queue_other),
         facts.held(TTFT.queue_other), _at_once,
     )  # fmt: skip
+    if not facts.holds:  # few waits count where something says what they are for
+        adapters = _for_adapters(facts, draft)
+        return adapters if adapters and adapters.remedy and facts.gains(adapters.remedy) else None
     kinds = _drained, _one_prompt, _for_adapters, _for_range
     return next((found for kind in kinds if (found := kind(facts, draft))), draft)
 
@@ -141,4 +146,15 @@ def _for_adapters(facts: ServiceFacts, draft: Cause) -> Cause | None:
         "steps": len(facts.found.steps), "each": float((spans.end - spans.start)[mine].mean()),
     }  # fmt: skip
     told, explained = (message(f"finding.service.{key}", **words) for key in ("adapters", "adapters_detail"))
-    return replace(draft, title=told, detail=explained, advice=("service_adapters",))
+    draft = replace(draft, title=told, detail=explained, advice=("service_adapters",))
+    if (again := facts.again(mine)) is None:
+        return draft if facts.holds else None
+    told = message("finding.service.adapters_again", **words | again[0].args)
+    loads = facts.freed(again[1])
+    remedy = draft.remedy if loads is None else partial(_resident, loads)
+    return replace(draft, title=told, detail=sentences(explained, again[0]), remedy=remedy)
+
+
+def _resident(loads: Remedy, model: ServiceModel) -> ServiceModel:
+    """``model`` without the ``loads`` of adapters, and without waits for them."""
+    return _at_once(loads(model))

@@ -55,19 +55,25 @@ def test_what_grows_with_a_pass_computes(tmp_path: Path) -> None:
     assert "SERVICE.COPIES" not in [one.id for one in found.findings.findings]
 
 
-@pytest.mark.parametrize("every", [10, 0])
-def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int, tmp_path: Path) -> None:
-    """There is room for them: adapters that take turns in too few slots are why, if any are loaded."""
+@pytest.mark.parametrize(("every", "adapters"), [(10, 1000), (10, 8), (0, 0)])
+def test_requests_that_wait_while_adapters_are_loaded_wait_for_these(every: int, adapters: int, tmp_path: Path) -> None:
+    """There is room for them: adapters that take turns in too few slots are why, if any are loaded, or loaded again."""
     held = Service(requests=80, hold=120 * MS)
     written(held, tmp_path, trace=True)
     path = tmp_path / "chrome_tracing.json"
     events: list[dict[str, Any]] = json.loads(path.read_bytes())
     passes = [event for event in events if event["name"] == "forward"]
-    events += [dict(one, name="set_active_loras", dur=500.0) for one in (passes[::every] if every else ())]
+    loads = passes[::every] if every else []
+    events += [
+        dict(one, name="set_active_loras", dur=500.0, args={"lora_id": at % adapters, "loaded": 1})
+        for at, one in enumerate(loads)
+    ]
     path.write_text(json.dumps(events))
     first = judged(load(tmp_path), Thresholds()).findings.findings[0]
     assert first.id == "SERVICE.WAIT"
-    assert ("adapter" in words(first.title)) == bool(every)
+    assert ("adapter" in words(first.title).lower()) == bool(every)
+    again = f"Adapters (LoRA) are loaded again, {len(loads) - 8} of {len(loads)} times"
+    assert words(first.title).startswith(again) == (adapters == 8)
 
 
 def test_what_swapping_blocks_costs_is_what_its_ranges_take(tmp_path: Path) -> None:
