@@ -87,6 +87,7 @@ def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str) -> None:
     assert attack(kind, range(1), 1) == (1, [])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("kind", "number"), [("ttft", 5), ("tpot", 5), ("tpot", 9)])
 def test_rows_that_were_never_written_make_no_gate_pass(kind: str, number: int) -> None:
     """The file ends with a whole row: only the other files know of requests that are gone."""

@@ -58,7 +58,7 @@ def content_of(name: str) -> tuple[Path, list[dict[str, Any]]]:
     return file, content if isinstance(content, list) else content["traceEvents"]
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", FIXTURES)
 def test_a_shuffled_file_says_the_same(tmp_path, name, seed):

@@ -35,7 +35,7 @@ def adds_up(found: Compared) -> None:
         assert min(row.base_us, row.new_us) >= 0
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("base", "new"), [*permutations(FIXTURES, 2), *permutations(REAL, 2)])
 def test_differences_sum_to_that_of_the_step(base: str, new: str) -> None:
     found = opened(base).compare(opened(new)).data

@@ -60,7 +60,7 @@ def packed(folder: Path) -> Path:
 
 def service(folder: Path) -> Path:
     """The output of msServiceProfiler, with its events."""
-    write_service(folder / "service", "healthy", trace=True)
+    write_service(folder / "service", "healthy", requests=30, trace=True)
     return folder / "service"
 
 

@@ -52,7 +52,7 @@ def test_formulas_of_the_exporter(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in TROUBLES if name not in ("overload",)])
 def test_every_request_is_answered(name: str) -> None:
     service = TROUBLES[name].service
-    served = serve(type(service)(**{**vars(service), "requests": 40}))
+    served = serve(type(service)(**{**vars(service), "requests": 15}))
     assert all(
         request.tokens == request.output and request.last_token >= request.first_token for request in served.requests
     )

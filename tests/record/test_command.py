@@ -87,6 +87,7 @@ def test_a_job_that_ends_at_any_point_is_told_in_one_sentence_with_its_exit_code
     assert not list(tmp_path.glob(".*.part"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_interrupted_leaves_the_switch_off(how: signal.Signals, tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", "still"):
@@ -102,6 +103,7 @@ def test_a_command_that_is_interrupted_leaves_the_switch_off(how: signal.Signals
     assert not list(tmp_path.glob(".*.part"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_impatience_at_any_moment_leaves_the_switch_off_and_nothing_behind(seed: int, tmp_path: Path) -> None:
     """One to three signals, at any moment from the start of the command to its end, also within a write."""

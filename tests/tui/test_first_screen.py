@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from driving import opened
-from measured import session_of
+from driving import Driver, opened
+from measured import profile_at
 
-from npu_tui.load.load import load
 from npu_tui.strings import say, speaking
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.head import wrapped_to_end
+from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal.frames import ALERT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,12 +24,15 @@ TRACES = (
 )  # fmt: skip
 
 
-async def shown_of(path: Path) -> None:
-    session = session_of(load(path))
-    trace, scene = session.scene.traces[0], session.scene
-    async with opened(session, (80, 24)) as driver:
-        rows, state = driver.explorer.rows, driver.state
-        shown = rows[state.top : state.top + driver.explorer.list.height]
+def session_at(path: Path) -> Session:
+    return make_session([profile_at(path)])
+
+
+def has_a_row_of_everything(driver: Driver) -> None:
+    """Every layer, a compute stream and free time."""
+    scene = driver.main.session.scene
+    trace, state = scene.traces[0], driver.state
+    shown = driver.explorer.rows[state.top : state.top + driver.explorer.list.height]
     kinds = {trace.layers[row.layer].kind for row in shown}
     assert {layer.kind for layer in trace.layers if layer.lanes} <= kinds
     if any(lane.name == "Free" for lane in trace.lanes):
@@ -38,22 +41,21 @@ async def shown_of(path: Path) -> None:
         assert any(row.lane >= 0 and scene.roles[0][row.lane].kind == "compute" for row in shown)
 
 
-@pytest.mark.parametrize("name", FIXTURES)
-async def test_the_first_screen_of_a_fixture_shows_every_layer_a_compute_stream_and_free(name: str):
-    await shown_of(ROOT / "fixtures" / name)
-
-
 @pytest.mark.skipif("NPU_TUI_TRACES" not in os.environ, reason="NPU_TUI_TRACES names no folder of real profiles")
 @pytest.mark.parametrize("name", TRACES)
 async def test_the_first_screen_of_a_real_profile_shows_every_layer_a_compute_stream_and_free(name: str):
-    await shown_of(Path(os.environ["NPU_TUI_TRACES"]) / name)
+    async with opened(session_at(Path(os.environ["NPU_TUI_TRACES"]) / name), (80, 24)) as driver:
+        has_a_row_of_everything(driver)
 
 
 @pytest.mark.parametrize("name", [*FIXTURES, "dispatch_bound", "communication_bound", "kineto"])
-async def test_the_head_has_few_figures_and_only_the_first_finding_is_red(name: str):
+async def test_the_first_screen_has_everything_few_figures_and_only_the_first_finding_is_red(name: str):
     """Names of ranges and paths have digits as well, but are no figures."""
-    session = session_of(load(ROOT / "fixtures" / name))
-    async with opened(session, (120, 40)) as driver:
+    session = session_at(ROOT / "fixtures" / name)
+    async with opened(session, (80, 24)) as driver:
+        if name in FIXTURES:
+            has_a_row_of_everything(driver)
+        await driver.pilot.resize_terminal(120, 40)
         await driver.settle()
         head = driver.main.head
         lines = [line._text for line in (head.headline, head.verdict, head.facts) if line.rows]
@@ -72,7 +74,7 @@ async def test_the_head_has_few_figures_and_only_the_first_finding_is_red(name: 
 async def test_where_only_one_share_has_room_it_is_the_largest():
     """In a low terminal shares stand in the first line; the communication of this rank takes most of its time."""
     with speaking("zh"):
-        async with opened(session_of(load(ROOT / "fixtures" / "communication_bound")), (80, 24)) as driver:
+        async with opened(session_at(ROOT / "fixtures" / "communication_bound"), (80, 24)) as driver:
             await driver.settle()
             [overlap] = driver.main.session.profiles[0].overlaps
             parts = {"compute": overlap.computing, "exposed": overlap.not_overlapped, "free": overlap.free}

@@ -42,7 +42,7 @@ async def walked(session: Session, keys: tuple[str, ...], size: tuple[int, int])
     return shown
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("walk", WALKS)
 async def test_nothing_is_cut_that_is_whole_in_english(session: Session, walk: str) -> None:
     size = (80, 24)

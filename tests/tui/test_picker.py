@@ -55,11 +55,11 @@ def test_ranks_of_a_large_job_are_folded(folder):
 
 
 async def _until(driver: Driver, said) -> None:
-    for _ in range(2000):
+    for _ in range(1000):
         await driver.idle()
         if said():
             return
-        await driver.pilot.pause(0.005)
+        await driver.pilot.pause(0.02)
     raise AssertionError("never")
 
 

@@ -77,6 +77,7 @@ def restored(terminal: Terminal) -> None:
     assert not terminal.screen.cursor.hidden
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_signals(opened, number):
     terminal = opened([*PROGRAM, PROFILE])
@@ -211,6 +212,7 @@ def test_a_signal_while_the_program_hangs(opened):
     restored(terminal)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("what", "code"), [("raise RuntimeError('broken')", 70), ("raise MemoryError", 70)])
 def test_exceptions(opened, what, code):
     terminal = opened(broken(what))

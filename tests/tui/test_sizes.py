@@ -38,7 +38,8 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("size", [(60, 15), (20, 6), (1, 1), (600, 30)])
+@pytest.mark.few(2)
+@pytest.mark.parametrize("size", [(1, 1), (20, 6), (60, 15), (600, 30)])
 async def test_every_size_can_be_walked(session, size):
     async with opened(session, size) as driver:
         for key in KEYS:
