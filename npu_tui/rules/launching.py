@@ -13,7 +13,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of
 from npu_tui.analysis.launches import dequeue_slices, enqueue_slices, operation_of
-from npu_tui.analysis.limits import A_PART, HALF, NOTABLE, ROUNDING_NS, Threshold
+from npu_tui.analysis.limits import A_PART, HALF, NOTABLE, ROUNDING_NS, SOME, Threshold
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -69,19 +69,21 @@ CACHE_LIMIT = "ACLNN_CACHE_LIMIT"
 def plans(facts: Facts) -> Draft | None:
     """Operators planned anew at each call, where the environment limits CANN's cache of plans.
 
-    A call with a cached plan takes no longer than the shortest of them. Where all take as long, none found its
-    plan, and nothing shows what finding it takes: a small part of planning.
+    A call that finds its plan takes less than half as long as any other. Where no calls stand apart so, none found
+    one, and nothing shows what finding it takes.
     """
     recorded = facts.inputs.setup.environment or {}
     calls = facts.named(("cann",), lambda name: name.endswith("GetWorkspaceSize"))
     if not recorded.get(CACHE_LIMIT) or not COSTLY[CACHE_LIMIT](recorded[CACHE_LIMIT]) or not len(calls):
         return None
-    length = facts.length(calls)
-    found = length.min() < HALF * np.median(length)
-    change = facts.without_calls(calls, found * float(length.min()) * len(calls) / max(int(length.sum()), 1))
+    length = np.sort(facts.length(calls))
+    shorter = np.flatnonzero(length[:-1] < HALF * length[1:]) + 1
+    shorter = shorter[(shorter >= SOME) & (shorter <= len(length) - SOME)]
+    found = float(np.median(length[: shorter[0]])) if len(shorter) else 0.0
+    change = facts.without_calls(calls, found * len(calls) / max(int(length.sum()), 1))
     removes = common(facts.host_late, facts.on_device(facts.span_of(calls)))
     words: dict[str, object] = {"set": f"{CACHE_LIMIT}={brief(recorded[CACHE_LIMIT], 40)}", "count": len(calls)}
-    words |= {"middle": float(np.median(length)), "least": int(length.min())}
+    words |= {"middle": float(np.median(length)), "least": round(found) or int(length[0])}
     words["found"] = message(f"finding.plans.{'found' if found else 'never'}")
     return priced(facts, "plans", change, removes, calls, words)
 

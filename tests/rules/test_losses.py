@@ -376,12 +376,17 @@ def test_a_copy_is_told_with_its_direction_and_bandwidth(
 
 @pytest.mark.parametrize(
     ("limit", "first", "lead"),
-    [("1", 4, "DISPATCH.PLANS"), ("1", 120, "DISPATCH.PLANS"), ("100000", 4, "DISPATCH.VERTICAL")],
+    [
+        ("1", 4, "DISPATCH.PLANS"),
+        ("1", 70, "DISPATCH.PLANS"),
+        ("1", 120, "DISPATCH.PLANS"),
+        ("100000", 4, "DISPATCH.VERTICAL"),
+    ],
 )
 def test_a_cache_that_is_off_leads_the_launches_that_it_makes_late(
     tmp_path: Path, limit: str, first: int, lead: str
 ) -> None:
-    """Each operator is planned for 120 µs but for the ``first``, whose plan is the one that may be kept."""
+    """Each operator is planned for 120 µs but for the ``first``, whose plan may be kept if it is short."""
     trace, at = ByHand(), 0.0
     for step in range(3):
         begun = at
@@ -403,4 +408,4 @@ def test_a_cache_that_is_off_leads_the_launches_that_it_makes_late(
         )
         assert "ACLNN_CACHE_LIMIT=1" in words(found.title)
         assert f"the shortest {first}.0" in words(found.detail)
-        assert ("no call finds its plan" in words(found.detail)) is (first == 120)
+        assert ("no call finds its plan" in words(found.detail)) is (first > 4)
