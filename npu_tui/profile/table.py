@@ -363,8 +363,7 @@ def _json(column: Column, sheet: TableSheet) -> Sequence[Any]:
     if column.kind == "label":
         return [None if value is None else printable(value) for value in values]
     if column.unit == "ns":
-        ticks = ticks_per_us()  # as ``us``, which is many calls for whole numbers
-        return [value / ticks if type(value) is int and -_EXACT < value < _EXACT else us(value) for value in values]
+        return [*map(us, values)]
     if column.unit in ("0..1", "GB/s"):
         return [None if value is None else round(value, 6) for value in values]
     return values
