@@ -144,6 +144,8 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
             saved = 1 - after[best] / now[best]
         if after is not None and saved < LITTLE < weight and len(known(now, after)) < len(known(now)):
             after, saved = None, 1.0  # what it costs is among the figures that are not known
+        if cause.remedy is None:  # how most of the time is spent, which nothing is known to mend
+            weight = min(weight, facts.limits[SHARE])
         if after is not None:  # chunks trade one latency for another, and instances cost: they come after what does not
             weight = facts.better(now, after) * (HALF if rule.id == "SERVICE.MIX" or cause.buys else 1.0)
         weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from served import figure, of_services, served, written
 from service import MS, Service
 
@@ -16,9 +17,10 @@ from npu_tui.analysis.limits import Thresholds
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
-from npu_tui.rules.service_facts import ServiceFacts
+from npu_tui.rules.service import SERVICE_RULES
+from npu_tui.rules.service_facts import Cause, ServiceFacts
 from npu_tui.rules.service_requests import _quick_swaps
-from npu_tui.rules.service_verdict import JudgedService, judge, judged
+from npu_tui.rules.service_verdict import JudgedService, _ladder, judge, judged
 from npu_tui.strings import words
 
 pytestmark = of_services
@@ -189,3 +191,14 @@ def test_a_tail_of_few_requests_has_its_cause(tmp_path: Path) -> None:
     assert (first.id, first.severity) == ("SERVICE.STALL", "high")
     value = words(first.detail).split("TTFT p99 ")[1].split(" → ")[1].split(" ms")[0]
     assert float(value) * MS == pytest.approx(figure(replace(service, capture=0), "ttft", 99), rel=0.1)
+
+
+def test_what_a_replay_mends_comes_before_what_nothing_is_known_to_mend(tmp_path: Path) -> None:
+    """However much of the time that is: it says how the time is spent."""
+    facts = ServiceFacts(timeline(read_service(written(Service(blocks=64, requests=100), tmp_path))), Thresholds())
+    rules = {rule.id: rule for rule in SERVICE_RULES}
+    cause = rules["SERVICE.KV"].check(facts)
+    assert isinstance(cause, Cause)
+    spent = structs.replace(cause, share=1.0, remedy=None, instead=None)
+    for known, first in (((rules["SERVICE.KV"], cause),), "SERVICE.KV"), ((), "SERVICE.MIX"):
+        assert _ladder(facts, [(rules["SERVICE.MIX"], spent), *known])[0][0].id == first
