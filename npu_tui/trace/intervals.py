@@ -88,6 +88,10 @@ def quiet(moments: I64, least: int) -> tuple[I64, I64]:
         return moments, moments
     first, half = int(moments.min()), max(least.bit_length() - 2, 0)  # a power of two
     stretch = (moments - first) >> half
+    if int(stretch.max()) > moments.nbytes:  # damage may put one years away: a table of stretches would be larger
+        edges = np.sort(moments)
+        found = np.diff(edges) >= least
+        return edges[:-1][found], edges[1:][found]
     full = np.zeros(int(stretch.max()) + 3, np.bool_)  # a stretch more at both ends, that each has neighbours
     full[stretch + 1] = True
     beside = full[1:-1] & ~(full[:-2] & full[2:])

@@ -3,6 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,3 +151,10 @@ def test_cover_of_times_since_the_epoch_is_exact():
     low, high = np.array([epoch + 10, epoch, epoch + 60]), np.array([epoch + 103, epoch + 4, epoch + 70])
     assert covered_within(start, end, low, high).tolist() == [42, 1, 0]
     assert covered_within(start[:0], end[:0], low, high).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("far", [0, 1 << 62])
+def test_what_lies_years_away_is_quiet_without_a_table_of_all_years(far: int) -> None:
+    moments = np.array([7, 4, 9_000, 9_001, far], np.int64)
+    start, end = quiet(moments, 1_000)
+    assert list(zip(start.tolist(), end.tolist(), strict=True)) == [(7, 9_000), *([(9_001, far)] if far else [])]
