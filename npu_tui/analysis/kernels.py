@@ -115,6 +115,10 @@ class KernelTable(Struct, frozen=True):
         speeds: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
         return np.where(speeds <= _FASTEST, speeds, np.nan)
 
+    def tensors_of(self, row: int) -> tuple[str, str | None, str | None]:
+        """The type of the kernel at ``row``, the shapes of what it reads and of what it writes."""
+        return self.type.at(row) or "", self.shapes.at(row), self.outputs.at(row)
+
     def of_slices(self, items: I64) -> KernelTable:
         """The kernels of the slices ``items``, in that order; the table must have all of them."""
         if np.array_equal(items, self.item):
@@ -367,49 +371,17 @@ def matrix_flops(table: KernelTable) -> F64:
     """FLOP of each matrix product and fused attention, not-a-number for other kernels and unknown shapes; (n,)."""
     flops = np.full(len(table), np.nan)
     products = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower() or "attention" in kind.lower()))
-    like = np.zeros(len(products), np.int64)
-    for column in (table.type, table.shapes, table.outputs):
-        like = np.unique(like * (len(column.values) + 1) + column.code[products], return_inverse=True)[1]
-    first = np.unique(like, return_index=True)[1]
-    distinct = [
-        _flops_of(table.type.at(row) or "", table.shapes.at(row), table.outputs.at(row))
-        for row in products[first].tolist()
-    ]
-    flops[products] = np.array(distinct, np.float64)[like]
+    first, of = distinct_kernels(table, products)
+    flops[products] = np.array([_flops_of(*table.tensors_of(row)) for row in first], np.float64)[of]
     return flops
 
 
-CONVOLUTION = re.compile(r"conv[23]d(?:backprop(?:input|filter))?(?:d|v\d)?", re.IGNORECASE)
-
-
-def convolution_of(kind: str, inputs: str | None, outputs: str | None) -> tuple[float, bool]:
-    """The FLOP of a convolution of type ``kind`` or of its gradient, and whether it is a product of reshaped tensors.
-
-    It is one if its windows, of several elements, have none in common. Each element of what it makes is a product with
-    a whole filter. Filters are the first side of their tensor, or its second and third one (FRACTAL_Z). Not-a-number
-    where the shapes do not tell.
-    """
-    entered, left = ([shape for shape in sides_of_shapes(text) if len(shape) > 3] for text in (inputs, outputs))
-    if CONVOLUTION.fullmatch(kind) is None or len(entered) < 2 or not left:
-        return math.nan, False
-    if "filter" in kind.lower():
-        weight, both = left[0], sorted(entered[:2], key=math.prod)
-        made, read = both if _filters(weight, both[0]) else both[::-1]
-    else:
-        read, weight, made = (left[0], *entered[:2]) if "input" in kind.lower() else (*entered[:2], left[0])
-    filters = _filters(weight, made)
-    if not filters:
-        return math.nan, False
-    products = math.prod(made) * math.prod(weight) // filters
-    plain = filters == weight[0] and read[1] == weight[1] and math.prod(weight[2:]) > 1
-    return 2.0 * products, plain and products <= math.prod(read) * filters
-
-
-def _filters(weight: list[int], made: list[int]) -> int:
-    """How many filters ``weight`` has, if that is how many channels ``made`` has; else 0."""
-    if weight[0] == made[1]:
-        return weight[0]
-    return weight[1] * weight[2] if weight[1] * weight[2] == made[1] * made[-1] else 0
+def distinct_kernels(table: KernelTable, rows: I64) -> tuple[list[int], I64]:
+    """The first of ``rows`` of each type with its shapes, and which of these each row is like; (n,)."""
+    like = np.zeros(len(rows), np.int64)
+    for column in (table.type, table.shapes, table.outputs):
+        like = np.unique(like * (len(column.values) + 1) + column.code[rows], return_inverse=True)[1]
+    return rows[np.unique(like, return_index=True)[1]].tolist(), like
 
 
 def _flops_of(kind: str, inputs: str | None, outputs: str | None) -> float:

@@ -13,9 +13,8 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
 from npu_tui.analysis.kernels import (
-    CONVOLUTION,
     KernelTable,
-    convolution_of,
+    distinct_kernels,
     is_half,
     matrix_flops,
     sides_of_shapes,
@@ -32,7 +31,7 @@ from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Confidence
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.rules.sequences import ELEMENTWISE
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -324,10 +323,9 @@ def slow(facts: Facts) -> tuple[Draft, ...]:
     """
     table, best = facts.kernel_table, best_speed(facts)
     known = (table.duration >= facts.limits[SMALL_KERNEL_US] * 1000) & ~on_few_cores(facts)
-    flops, apart, half = matrix_flops(table), np.zeros(len(table), np.bool_), table.dtypes.where(is_half)
+    flops, half, (convolved, apart) = matrix_flops(table), table.dtypes.where(is_half), _convolutions(table)
     need = np.full(len(table), np.nan) if best is None else table.bytes / best
-    for row in np.flatnonzero(known & table.type.where(lambda kind: CONVOLUTION.fullmatch(kind) is not None)).tolist():
-        flops[row], apart[row] = convolution_of(table.type.at(row) or "", table.shapes.at(row), table.outputs.at(row))
+    flops = np.where(np.isnan(flops), convolved, flops)
     product = known & table.type.where(lambda kind: "matmul" in kind.lower()) & (flops > 0)
     vector = table.core.where(lambda core: core in VECTOR_KINDS) & (np.nan_to_num(table.ratios["vec"]) < HALF)
     computed = table.type.where(lambda kind: CUBE.search(kind) is not None and "attention" not in kind.lower())
@@ -346,6 +344,49 @@ def slow(facts: Facts) -> tuple[Draft, ...]:
         sure: Confidence = "high" if key == "windows" else "low"
         drafts.append(cheaper_kernels(facts, rows, need[rows], f"{key}.{{}}", lambda row: note, advise(key), sure))
     return tuple(draft for draft in drafts if draft is not None)
+
+
+def _convolutions(table: KernelTable) -> tuple[F64, Bools]:
+    """FLOP of each convolution and its gradients, not-a-number where unknown, and which are products; (n,) each."""
+    flops, product = np.full(len(table), np.nan), np.zeros(len(table), np.bool_)
+    rows = np.flatnonzero(table.type.where(lambda kind: _CONVOLUTION.fullmatch(kind) is not None))
+    first, of = distinct_kernels(table, rows)
+    told = np.array([_convolution_of(*table.tensors_of(row)) for row in first], np.float64).reshape(-1, 2)[of]
+    flops[rows], product[rows] = told[:, 0], told[:, 1] > 0
+    return flops, product
+
+
+_CONVOLUTION = re.compile(r"conv[23]d(?:backprop(?:input|filter))?(?:d|v\d)?", re.IGNORECASE)
+
+
+def _convolution_of(kind: str, inputs: str | None, outputs: str | None) -> tuple[float, bool]:
+    """The FLOP of a convolution of type ``kind`` or of its gradient, and whether it is a product of reshaped tensors.
+
+    It is one if its windows, of several elements, have none in common. Each element of what it makes is a product with
+    a whole filter. Filters are the first side of their tensor, or its second and third one (FRACTAL_Z). Not-a-number
+    where the shapes do not tell.
+    """
+    entered, left = ([shape for shape in sides_of_shapes(text) if len(shape) > 3] for text in (inputs, outputs))
+    if _CONVOLUTION.fullmatch(kind) is None or len(entered) < 2 or not left:
+        return math.nan, False
+    if "filter" in kind.lower():
+        weight, both = left[0], sorted(entered[:2], key=math.prod)
+        made, read = both if _filters(weight, both[0]) else both[::-1]
+    else:
+        read, weight, made = (left[0], *entered[:2]) if "input" in kind.lower() else (*entered[:2], left[0])
+    filters = _filters(weight, made)
+    if not filters:
+        return math.nan, False
+    products = math.prod(made) * math.prod(weight) // filters
+    plain = filters == weight[0] and read[1] == weight[1] and math.prod(weight[2:]) > 1
+    return 2.0 * products, plain and products <= math.prod(read) * filters
+
+
+def _filters(weight: list[int], made: list[int]) -> int:
+    """How many filters ``weight`` has, if that is how many channels ``made`` has; else 0."""
+    if weight[0] == made[1]:
+        return weight[0]
+    return weight[1] * weight[2] if weight[1] * weight[2] == made[1] * made[-1] else 0
 
 
 RULES: tuple[Rule, ...] = (

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine, called_lines, common_lines, lines_of_stacks, stack_of, user_line
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import A_PART, HALF, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
+from npu_tui.analysis.limits import A_PART, LITTLE, MAINLY, NAMED, NEARLY_ALL, Threshold
 from npu_tui.analysis.ranges import PHASES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import CUBE, MOVES, Facts
-from npu_tui.rules.functions import called_from, frames_of, line_within, stacks_of_launches, within, without_passes
+from npu_tui.rules.functions import frames_of, stacks_of_launches, within, without_passes
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.rule import (
@@ -38,7 +38,7 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.rules.sequences import CHAIN_FROM, ELEMENTWISE
 from npu_tui.trace.arrays import F64, I64, Bools, summed
-from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
 
@@ -219,89 +219,6 @@ def _makers(facts: Facts, kernels: I64) -> list[str]:
     times = summed(where, length[operations >= 0], len(names))
     most = [place for place in np.argsort(-times, kind="stable").tolist() if times[place] >= A_PART * length.sum()]
     return [brief(facts.trace.names[names[place]]) for place in most[:NAMED]]
-
-
-_EVALUATE = "autograd::engine::evaluate_function: "
-_RECOMPUTING = re.compile(
-    rf"(?:{_EVALUATE})?CheckpointFunctionBackward|.*torch/utils/checkpoint\.py\(\d+\): recompute_fn"
-)
-"""Around what is computed again: the reentrant way, whose own backward pass lies inside as well, and the other one."""
-_SMALLEST = 32 * 2**30
-"""Memory of the smallest devices that train, such as those of the Ascend 910A; what a device has is not recorded."""
-
-
-def recompute(facts: Facts) -> tuple[Draft, ...]:
-    """What the backward pass computes again because activation checkpointing does not keep it; what it does twice."""
-    trace, slices = facts.trace, facts.trace.slices
-    again = facts.names_where(lambda name: _RECOMPUTING.fullmatch(name) is not None)
-    if not again.any():
-        return ()
-    evaluating = facts.names_where(lambda name: name.startswith(_EVALUATE))
-    operations = operation_of(trace, facts.kernels)
-    at = np.flatnonzero(operations >= 0)
-    operations = operations[at]
-    around = Around(trace, (again | evaluating)[slices.name])
-    inner = around.find(slices.lane[operations], slices.start[operations], slices.end[operations])
-    chosen = (inner >= 0) & again[slices.name[inner]]
-    at, operations, inner = at[chosen], operations[chosen], inner[chosen]
-    twice = _more_than_once(facts, at, slices.end[inner] - slices.start[inner])
-    nested = _recomputed(facts, at[twice], operations[twice], called_from(facts, np.unique(inner[twice])))
-    return tuple(draft for draft in (nested, _recomputed(facts, at, operations)) if draft is not None)
-
-
-def _more_than_once(facts: Facts, at: I64, around: I64) -> Bools:
-    """Which of the kernels at ``at``, computed again within what takes ``around`` ns, are so once more; (n,).
-
-    Of each type and shapes there are more than passes forward compute: those within the shortest, as checkpoints nest.
-    """
-    table, (_, code), twice = facts.kernel_table, facts.kernel_types, np.zeros(len(at), np.bool_)
-    if not table.shapes.is_known or len(table) != len(facts.kernels):
-        return twice
-    kind = code.astype(np.int64) * (len(table.shapes.values) + 1) + table.shapes.code + 1
-    forward = np.isin(facts.kernel_phases, [PHASES.index("forward"), PHASES.index("neither")])
-    forward[at] = False
-    for each in np.unique(kind[at]).tolist():
-        mine, first = np.flatnonzero(kind[at] == each), np.count_nonzero(forward & (kind == each))
-        if first:
-            twice[mine[np.argsort(around[mine], kind="stable")][: max(len(mine) - first, 0)]] = True
-    return twice
-
-
-def _recomputed(
-    facts: Facts, at: I64, operations: I64, nested: tuple[CodeLine, ...] | None = None
-) -> Draft | None:  # fmt: skip
-    """The draft about kernels computed again that ``operations`` launched; of checkpoints ``nested`` there, if any."""
-    items = facts.kernels[at]
-    time = int(facts.length(items).sum())
-    if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
-        return None
-    lines = nested or tuple(line for line, _ in ranked(lines_by(facts, operations, facts.length(items)), LISTED))
-    reserved = facts.inputs.memory().curve("reserved")
-    most = 0 if reserved is None else int(reserved.value.max(initial=0))
-    peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=most)
-    spare = 0 < most <= HALF * _SMALLEST
-    if spare:
-        peak = message("finding.recompute.spare", peak=most, capacity=_SMALLEST)
-    choice = nested is None and not spare  # of time for memory
-    words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
-    words |= {"at": message("finding.dtype.at", line=line_of(lines[0])) if nested else ""}
-    under = [line_within(facts, line, operations, facts.length(items)) for line in lines]
-    named = message("finding.share.lines", lines=under) if lines and nested is None else ""
-    key = "recompute" if nested is None else "nested"
-    return Draft(
-        "low" if choice else severity_of(facts.limits, facts.share(time)),
-        title := message(f"finding.{key}.title", **words),
-        sentences(message(f"finding.{key}.detail", **words), named, peak if nested is None else ""),
-        facts.longest(items, lambda item: message("finding.recompute.place"), 5),
-        advise(key),
-        weight=time,
-        code_lines=lines,
-        verdict=title,
-        removes=facts.span_of(items),
-        change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations)),
-        choice=choice,
-        reach="place" if nested is None else "cause",
-    )
 
 
 def without_gradient(facts: Facts) -> tuple[Draft, ...]:
@@ -519,23 +436,6 @@ RULES: tuple[Rule, ...] = (
         sources=("torch.profiler: fwdbwd links",),
         reach="place",
         replayed=True,
-    ),
-    Rule(
-        "OP.RECOMPUTE",
-        cls="compute",
-        inputs=("device", "overlap", "python"),
-        check=recompute,
-        thresholds=GRADES,
-        advice=("nested", "recompute"),
-        gpu=("nested", "recompute"),
-        pages=(pages.TUNING,),
-        change="""\
--out = checkpoint(layer, x)
-+out = layer(x) if number < kept else checkpoint(layer, x)
-""",
-        sources=("PyTorch: torch.utils.checkpoint",),
-        reach="place",
-        words=("memory",),
     ),
     Rule(
         "UTIL",

@@ -1,7 +1,7 @@
-"""What a step computes without need: full sorts, pads, repeated K and V, masked scores, a graph walked backward twice.
+"""What a step computes without need: full sorts, pads, repeated K and V, masked scores, adapters; what it does twice.
 
 Shapes show what reads what: a kernel reads a tensor with the sides that another one before it on its stream wrote. A
-second pass backward propagates each loss on its own, and shared layers once for each.
+second pass backward propagates each loss on its own, and shared layers once for each. Checkpoints compute layers again.
 """
 
 from __future__ import annotations
@@ -13,20 +13,35 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.kernels import SIZES, Coded, KernelTable, matrix_flops, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.limits import HALF, HARDLY_ANY
+from npu_tui.analysis.ranges import PHASES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.bandwidth import best_speed
+from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.functions import called_from
+from npu_tui.rules.functions import called_from, line_within
 from npu_tui.rules.kernels import cheaper_kernels
 from npu_tui.rules.parallelism import trains
-from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, priced
+from npu_tui.rules.rule import (
+    GRADES,
+    LISTED,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    advise,
+    line_of,
+    priced,
+    ranked,
+    sentences,
+    severity_of,
+)
 from npu_tui.rules.sequences import ELEMENTWISE
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 
 _SORT = re.compile(r"(?:Stable)?Sort(?:V\d|WithIndex)?")
@@ -143,26 +158,24 @@ def adapters(facts: Facts) -> Draft | None:
         return None
     before = np.full(len(table), -1, np.int64)
     before[following[following >= 0]] = np.flatnonzero(following >= 0)
-    sizes = {
-        row: (m := math.prod(made[:-1]), round(flops[row] / (2 * m * made[-1])), made[-1])
-        for row in np.flatnonzero(product).tolist()
-        if all(made := _sides(table.outputs, row))
-    }  # of each product: rows, the inner side, columns
-    simple = _is(table, _STEP)
-    for row, (m, k, narrow) in sizes.items():
-        other = int(following[row])
-        wide = sizes[other][2] if sizes.get(other, ())[:2] == (m, narrow) else 0
-        if narrow * (k + wide) >= k * wide:
-            continue
+    made = np.array([_matrix_of(text) for text in table.outputs.values] + [(0, 0)], np.int64)[table.outputs.code]
+    inner = np.where(product, np.rint(flops / (2 * np.maximum(made.prod(axis=1), 1))), 0).astype(np.int64)
+    sizes = np.stack((made[:, 0], inner, made[:, 1]), axis=1) * product[:, None]
+    simple, second = _is(table, _STEP), np.where(following >= 0, following, 0)
+    narrow, wide = sizes[:, 2], sizes[second, 2]
+    pair = product & (following >= 0) & (sizes[second, 0] == made[:, 0]) & (sizes[second, 1] == narrow)
+    for row in np.flatnonzero(pair & (narrow * (inner + wide) < inner * wide)).tolist():
+        other, (m, k, _) = int(following[row]), sizes[row].tolist()
+        whole = (m, k, int(wide[row]))
         own, first, at = [row, other], int(before[row]), int(following[other])
         while first >= 0 and table.type.at(first) == "Cast" and _elements(table.outputs, first) == m * k:
             own.append(first)
             first = int(before[first])
         added = False
-        while at >= 0 and not added and simple[at] and _elements(table.outputs, at) == m * wide:
+        while at >= 0 and not added and simple[at] and _elements(table.outputs, at) == m * whole[2]:
             own.append(at)
             added, at = _ADDS.fullmatch(table.type.at(at) or "") is not None, int(following[at])
-        if added and any(sizes.get(each) == (m, k, wide) for each in (first, at)):
+        if added and any(each >= 0 and tuple(sizes[each].tolist()) == whole for each in (first, at)):
             found += own
     rows, note = np.array(sorted(set(found)), np.int64), message("finding.adapter.place")
     rows = rows[table.item[rows] >= 0]
@@ -232,6 +245,12 @@ def _sides_in(text: str | None) -> tuple[int, ...]:
     return tuple(sides_of_shapes(unquoted(text))[0])
 
 
+def _matrix_of(text: str) -> tuple[int, int]:
+    """The rows and columns of the first of the shapes ``text``; 0 without."""
+    sides = _sides_in(text)
+    return (math.prod(sides[:-1]), sides[-1]) if sides else (0, 0)
+
+
 def _begins_with(sides: tuple[int, ...], text: str) -> bool:
     return _sides_in(text) == sides
 
@@ -289,6 +308,91 @@ def _walked_again(facts: Facts) -> I64:
     recorded = np.unique(source)
     inside = Around(trace, every).find(slices.lane[recorded], slices.start[recorded], slices.end[recorded])
     return again[:0] if (inside >= 0).any() else again
+
+
+_EVALUATE = "autograd::engine::evaluate_function: "
+_RECOMPUTING = re.compile(
+    rf"(?:{_EVALUATE})?CheckpointFunctionBackward|.*torch/utils/checkpoint\.py\(\d+\): recompute_fn"
+)
+"""Around what is computed again: the reentrant way, whose own backward pass lies inside as well, and the other one."""
+_SMALLEST = 32 * 2**30
+"""Memory of the smallest devices that train, such as those of the Ascend 910A; what a device has is not recorded."""
+
+
+def recompute(facts: Facts) -> tuple[Draft, ...]:
+    """What the backward pass computes again because activation checkpointing does not keep it; what it does twice."""
+    trace, slices = facts.trace, facts.trace.slices
+    again = facts.names_where(lambda name: _RECOMPUTING.fullmatch(name) is not None)
+    if not again.any():
+        return ()
+    evaluating = facts.names_where(lambda name: name.startswith(_EVALUATE))
+    operations = operation_of(trace, facts.kernels)
+    at = np.flatnonzero(operations >= 0)
+    operations = operations[at]
+    around = Around(trace, (again | evaluating)[slices.name])
+    inner = around.find(slices.lane[operations], slices.start[operations], slices.end[operations])
+    chosen = (inner >= 0) & again[slices.name[inner]]
+    at, operations, inner = at[chosen], operations[chosen], inner[chosen]
+    twice = _more_than_once(facts, at, slices.end[inner] - slices.start[inner])
+    nested = _recomputed(facts, at[twice], operations[twice], called_from(facts, np.unique(inner[twice])))
+    return tuple(draft for draft in (nested, _recomputed(facts, at, operations)) if draft is not None)
+
+
+def _more_than_once(facts: Facts, at: I64, around: I64) -> Bools:
+    """Which of the kernels at ``at``, computed again within what takes ``around`` ns, are so once more; (n,).
+
+    Of each type and shapes there are more than passes forward compute: those within the shortest, as checkpoints nest.
+    """
+    table, code, twice = facts.kernel_table, facts.kernel_types[1], np.zeros(len(at), np.bool_)
+    if not table.shapes.is_known or len(table) != len(facts.kernels):
+        return twice
+    kind = code.astype(np.int64) * (len(table.shapes.values) + 1) + table.shapes.code + 1
+    forward = np.isin(facts.kernel_phases, [PHASES.index("forward"), PHASES.index("neither")])
+    forward[at] = False
+    _, kind = np.unique(kind, return_inverse=True)
+    first, again = (np.bincount(kind[part], minlength=len(kind)) for part in (forward, at))
+    order = np.lexsort((around, kind[at]))
+    own = kind[at[order]]
+    place = np.arange(len(at)) - np.searchsorted(own, own)
+    twice[order] = (first[own] > 0) & (place < again[own] - first[own])
+    return twice
+
+
+def _recomputed(
+    facts: Facts, at: I64, operations: I64, nested: tuple[CodeLine, ...] | None = None
+) -> Draft | None:  # fmt: skip
+    """The draft about kernels computed again that ``operations`` launched; of checkpoints ``nested`` there, if any."""
+    items = facts.kernels[at]
+    time = int(facts.length(items).sum())
+    if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    lines = nested or tuple(line for line, _ in ranked(lines_by(facts, operations, facts.length(items)), LISTED))
+    reserved = facts.inputs.memory().curve("reserved")
+    most = 0 if reserved is None else int(reserved.value.max(initial=0))
+    peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=most)
+    spare = 0 < most <= HALF * _SMALLEST
+    if spare:
+        peak = message("finding.recompute.spare", peak=most, capacity=_SMALLEST)
+    choice = nested is None and not spare  # of time for memory
+    words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
+    words |= {"at": message("finding.dtype.at", line=line_of(lines[0])) if nested else ""}
+    under = [line_within(facts, line, operations, facts.length(items)) for line in lines]
+    named = message("finding.share.lines", lines=under) if lines and nested is None else ""
+    key = "recompute" if nested is None else "nested"
+    return Draft(
+        "low" if choice else severity_of(facts.limits, facts.share(time)),
+        title := message(f"finding.{key}.title", **words),
+        sentences(message(f"finding.{key}.detail", **words), named, peak if nested is None else ""),
+        facts.longest(items, lambda item: message("finding.recompute.place"), 5),
+        advise(key),
+        weight=time,
+        code_lines=lines,
+        verdict=title,
+        removes=facts.span_of(items),
+        change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations)),
+        choice=choice,
+        reach="place" if nested is None else "cause",
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -382,6 +486,23 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("PyTorch: torch.nn.Embedding",),
         reach="cause",
+    ),
+    Rule(
+        "OP.RECOMPUTE",
+        cls="compute",
+        inputs=("device", "overlap", "python"),
+        check=recompute,
+        thresholds=GRADES,
+        advice=("nested", "recompute"),
+        gpu=("nested", "recompute"),
+        pages=(pages.TUNING,),
+        change="""\
+-out = checkpoint(layer, x)
++out = layer(x) if number < kept else checkpoint(layer, x)
+""",
+        sources=("PyTorch: torch.utils.checkpoint",),
+        reach="place",
+        words=("memory",),
     ),
     Rule(
         "OP.BACKWARD",
