@@ -265,7 +265,8 @@ def lost_by_all(job: Job, first: Finding | None) -> list[Finding]:
             what = message(f"job.alike.{'gains' if more else 'of'}", what=what, **words_of)
         code = "most" if count < every_rank else "all" if count == of else "some"
         title = message(f"job.alike.{code}", count=count, of=of, what=what)
-        args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
+        args = {"least": least, "most": most, "share": gain / job.length, "gain": held.each(gain), **held.words}
+        args |= {"rank": examined[place].rank}
         code = "again" if told else "detail" if found is None else "detail_more"
         detail = message("list.sentences", parts=[message(f"job.alike.{code}", **args), *row.advice])
         if row.title.code == "finding.needless.sent.title" and (root := root_of(job)):

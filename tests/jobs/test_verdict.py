@@ -131,7 +131,7 @@ def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_ga
     )
     assert (cause.id, cause.cls, cause.severity) == ("HOST.WORK", "dispatch", "high")
     assert (cause.ranks, cause.gain_ns) == ((0, 1, 2), 24 * MS)
-    assert "8.000 ms to 10.00 ms, and without it a step is 8.0% shorter. Open rank 1" in words(cause.detail)
+    assert "8.000 ms to 10.00 ms, and without it a step is 8.000 ms (8.0%) shorter. Open rank 1" in words(cause.detail)
 
 
 @pytest.mark.parametrize(("gain", "first"), [(5, "COMM.NEEDLESS"), (3, "COMM.EXPOSED")])
