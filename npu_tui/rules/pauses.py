@@ -14,7 +14,19 @@ from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.host_owners import WORK_NS
-from npu_tui.analysis.limits import AWAKE_NS, HALF, NAMED, NEARLY_ALL, NOTABLE, PLACES, Threshold
+from npu_tui.analysis.limits import (
+    A_PART,
+    AWAKE_NS,
+    EVEN,
+    HALF,
+    NAMED,
+    NEARLY_ALL,
+    NOTABLE,
+    PLACES,
+    ROUNDING_NS,
+    SOME,
+    Threshold,
+)
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_device import AFTER_EVENT_NS, AWAIT, RECORD, DeviceTasks
@@ -33,7 +45,17 @@ from npu_tui.rules.host_work import (
     works,
     works_behind_peers,
 )
-from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, common, largest, length_of, together, without
+from npu_tui.rules.inputs import (
+    GARBAGE_COLLECTION,
+    NOTHING,
+    Span,
+    common,
+    inside,
+    largest,
+    length_of,
+    together,
+    without,
+)
 from npu_tui.rules.judged_path import launching_gains, short_call
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import (
@@ -155,7 +177,7 @@ _UNSEEN = ("pause_look", "pause_record", "gc_record")
 @once_per_device
 def pauses(facts: Facts) -> Draft | None:
     """Long times in which the host launches nothing and records nothing: it is not slow, it pauses."""
-    return _pauses(facts, works(facts)["HOST.PAUSE"])
+    return _pauses(facts, works(facts)["HOST.PAUSE"]) or _held_up(facts)
 
 
 def pauses_behind_peers(facts: Facts) -> Draft | None:
@@ -278,8 +300,7 @@ def _beside(facts: Facts, silent: Span, removes: Span) -> tuple[CodeLine, int, i
         items = np.arange(lane.first, lane.last)
         if not framed[slices.name[items]].all():
             continue
-        calls = items[facts.names_where(lambda name: _UNLOCKED.search(name) is not None)[slices.name[items]]]
-        span = without((begin, end), union(slices.start[calls], slices.end[calls]))
+        span = without((begin, end), _unlocked(facts, items))
         held = covered_within(*span, slices.start[items], slices.end[items])
         lost = covered_within(*common(span, costly), slices.start[items], slices.end[items])
         for name in np.unique(slices.name[items[held > 0]]).tolist():
@@ -289,6 +310,80 @@ def _beside(facts: Facts, silent: Span, removes: Span) -> tuple[CodeLine, int, i
             if frame is not None and is_of_program(frame["file"]) and cost > most and within > HALF * whole:
                 best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), cost
     return best
+
+
+def _held_up(facts: Facts) -> Draft | None:
+    """Threads that launch stand still while another thread runs a frame, wherever in the code they are.
+
+    Threads of Python share one lock, which a frame holds but where it waits.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    every = [trace.lanes[at] for layer in trace.layers if layer.kind == "python" for at in layer.lanes]
+    framed = facts.names_where(lambda name: is_frame(name) or name.startswith("<built-in"))
+    alone = [lane for lane in every if lane.first < lane.last and framed[slices.name[lane.first : lane.last]].all()]
+    threads = [_edges(facts, tid) for tid in sorted({lane.tid for lane in every} - {lane.tid for lane in alone})]
+    best, most = None, 0
+    for lane in alone:
+        items = np.arange(lane.first, lane.last)
+        names, code = np.unique(slices.name[items], return_inverse=True)
+        long = np.bincount(code, facts.length(items)) >= NOTABLE * facts.total
+        for name in names[long].tolist():
+            own, frame = facts.outermost(items[slices.name[items] == name]), FRAME.fullmatch(trace.names[name])
+            if frame is None or not is_of_program(frame["file"]) or len(own) < SOME:
+                continue
+            held = without(facts.span_of(own), _unlocked(facts, items))
+            change = Change(host=tuple(cut for thread in threads for cut in _still_in(thread, held)))
+            removes = common(waiting(facts), span_of(facts, change))
+            cost = cost_of(facts, change, removes) if change.host else 0
+            if cost > most:
+                line = CodeLine(frame["file"], int(frame["line"]), frame["function"])
+                best, most = (line, held, change, removes), cost
+    if best is None or facts.share(most) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    line, held, change, removes = best
+    words: dict[str, Said | int] = {"each": facts.per_unit(most), "frame": line_of(line), "count": len(held[0])}
+    words |= {"held": length_of(held), "stood": sum(length_of(cut.span) for cut in change.host)}
+    return Draft(
+        severity_of(facts.limits, facts.share(most)),
+        message("finding.pause.title_beside", **words),
+        message("finding.pause.detail_held", **words),
+        stretches(largest(removes), "Free", "finding.pause.place"),
+        advise("pause_thread"),
+        removes,
+        confidence="medium",
+        code_lines=(line,),
+        change=change,
+        verdict=message("finding.pause.verdict_beside", **words),
+    )
+
+
+def _edges(facts: Facts, thread: int) -> tuple[int, I64, Span]:
+    """``thread``, the times at which something begins or ends on it, and when it waits and needs no lock itself."""
+    slices, lanes = facts.trace.slices, [lane for lane in facts.trace.lanes if lane.tid == thread]
+    items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes])
+    return thread, np.unique(np.concatenate((slices.start[items], slices.end[items]))), _unlocked(facts, items)
+
+
+def _still_in(thread: tuple[int, I64, Span], held: Span) -> tuple[HostCut, ...]:
+    """When a thread of such ``_edges`` stands still for a frame that runs while ``held``; nothing if it goes on then.
+
+    Not every frame is recorded: where those of it are of one length, what stands still for as long does so for one.
+    """
+    tid, edges, waits = thread
+    held = without(held, waits)
+    share = length_of(held) / max(int(edges[-1] - edges[0]), 1) if len(edges) and len(held[0]) else 0.0
+    if share < NOTABLE or inside((held[0] + ROUNDING_NS, held[1] - ROUNDING_NS), edges).mean() > A_PART * share:
+        return ()
+    length, still = held[1] - held[0], np.diff(edges)
+    usual = np.median(length)
+    alike = np.abs(still - usual) <= EVEN * usual if (np.abs(length - usual) <= EVEN * usual).all() else still < 0
+    return (HostCut(tid, together(held, (edges[:-1][alike], edges[1:][alike]))),)
+
+
+def _unlocked(facts: Facts, items: I64) -> Span:
+    """When some of the calls ``items`` let other threads have the lock of the interpreter."""
+    waits = facts.names_where(lambda name: _UNLOCKED.search(name) is not None)
+    return facts.span_of(items[waits[facts.trace.slices.name[items]]])
 
 
 _UNLOCKED = re.compile(

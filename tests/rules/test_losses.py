@@ -409,3 +409,24 @@ def test_a_cache_that_is_off_leads_the_launches_that_it_makes_late(
         assert "ACLNN_CACHE_LIMIT=1" in words(found.title)
         assert f"the shortest {first}.0" in words(found.detail)
         assert ("no call finds its plan" in words(found.detail)) is (first > 4)
+
+
+@pytest.mark.parametrize("apart", [0, 1500])
+def test_a_frame_of_another_thread_while_which_launching_stands_still_is_named(tmp_path: Path, apart: float) -> None:
+    """It holds the lock in an operation, now of one kind, now of another; half of its frames are not recorded."""
+    trace, at = ByHand(), 0.0
+    for step in range(3):
+        begun = at
+        for k in range(60):
+            op, held = ["mul", "add", "sub"][(k + step) % 3], 3000 * (k in (20, 45))
+            trace.host(f"aten::{op}", at, held + 40)
+            if k == 20:
+                for name in ("app/sink.py(8): drain", "json/encoder.py(182): encode"):
+                    trace.add(4001, 77, name, at + 10 + apart, held, cat="python_function", args={})
+            trace.launch(f"aclnn{op}_{op}AiCore_{op}", at + held + 30, at + held + 42, 30)
+            at += held + 50
+        trace.step(step, begun, at - begun)
+    lead = profile_at(trace.write(tmp_path)).findings.findings[0]
+    assert ("while another thread runs sink.py:8 in drain()" in words(lead.title)) == (not apart)
+    if not apart:
+        assert lead.gain_ns == pytest.approx(2 * 3000 * 1000, rel=0.05)
