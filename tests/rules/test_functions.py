@@ -127,6 +127,23 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
+    def moved(self, number: int, free: float) -> float:
+        """Kernels, and a batch of which a built-in makes a copy that it sends and waits for."""
+        begin = self.at
+        for _ in range(20):
+            free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 500, "/app/train.py(5): forward;")
+        called, self.at = self.at, free + 2000
+        free = self.run("aten::copy_", "MEMCPY_ASYNC", free, 3000, _STACK, "PCIE_DMA_SQE")
+        self.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", self.at, free + 5 - self.at)
+        self.at = free + 6
+        self.trace.host("aten::to", called + 6, self.at - called - 6, args={"Call stack": _STACK})
+        self.at += 4
+        self.frame("<built-in method to of Tensor object at 0xff>", called + 1)
+        self.frame("app/offload.py(12): step", called)
+        self.frame("app/train.py(9): train", begin)
+        self.trace.step(number, begin - 1, self.at - begin)
+        return free
+
     def fallen_back(self, number: int, free: float) -> float:
         """Kernels in four parts, between which an operation copies its input to the host and computes there."""
         begin = self.at
@@ -219,6 +236,10 @@ def test_what_a_built_in_does_with_what_it_has_read_is_named(tmp_path: Path) -> 
     assert words(lead.title).startswith("offload.py:12 in step() waits for the NPU")
     assert "Most of its work is in tolist" in words(lead.detail)
     assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * 900, rel=0.1)
+
+
+def test_what_hardly_works_beside_its_copies_is_no_work(tmp_path: Path) -> None:
+    assert "HOST.WORK" not in [row.id for row in found(tmp_path, Job.moved)]
 
 
 @pytest.mark.parametrize(("step", "itself"), [(Job.fetched, True), (Job.waited, False)])
