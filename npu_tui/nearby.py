@@ -122,7 +122,7 @@ def nearby(folder: Path) -> list[Nearby]:
 
 def jobs_in(listed: Iterable[Nearby]) -> int:
     """How many of ``listed`` are jobs."""
-    return sum(isinstance(entry, NearbyJob) for entry in listed)
+    return sum(entry.is_job for entry in listed)
 
 
 _SNAPSHOTS = (".pkl", ".pickle", ".csv", ".db")

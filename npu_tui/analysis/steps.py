@@ -17,6 +17,7 @@ its stream; without any launch the clock decides.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,11 @@ class Step(Struct, frozen=True):
     item: int
     window: Window | None
     engine: EngineName | None = None
+
+
+def called_steps(steps: Iterable[Step]) -> list[Step]:
+    """Those of ``steps`` that are calls of an inference engine, by their names."""
+    return [step for step in steps if step.engine is not None]
 
 
 class StepSums(Struct, frozen=True):

@@ -20,8 +20,6 @@ from npu_tui.jobs.finding import LEAST_SHARE
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, messages_without_pair, placed
 from npu_tui.jobs.model import (
-    CLUSTER,
-    EXPERTS,
     SAME_BOOT,
     SAME_NAME,
     CallTable,
@@ -54,7 +52,7 @@ from npu_tui.load.format import Survey
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
-from npu_tui.trace.recorder import Recorder, recorder_named
+from npu_tui.trace.recorder import ASCEND, Recorder, recorder_named
 
 if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.formats.experts import ExpertFiles
@@ -146,14 +144,15 @@ class Job:
 
     @property
     def recorder(self) -> Recorder:
-        """Who wrote what the ranks have; of several that is Ascend's."""
-        kinds = {profile.kind for profile in self.ranks}
-        return recorder_named(kinds.pop() if len(kinds) == 1 else "")
+        """Who wrote what the ranks have; of several the one whose ranks lack something, else Ascend's."""
+        kinds = list(dict.fromkeys(profile.kind for profile in self.ranks))
+        every = list(map(recorder_named, kinds))
+        return next((one for one in every if one.is_of_any), every[0] if len(every) == 1 else ASCEND)
 
     @property
     def has_profiles(self) -> bool:
         """Whether more than expert files has its ranks."""
-        return any(profile.kind != EXPERTS for profile in self.ranks)
+        return any(profile.recorder.is_profile for profile in self.ranks)
 
     @property
     def no_links(self) -> str:
@@ -456,7 +455,7 @@ class Job:
     @once
     def untied(self) -> tuple[int, ...]:
         """Ranks whose times nothing ties to those of the first; the output of a cluster analysis has no times."""
-        timeless = {profile.rank for profile in self.ranks if profile.kind == CLUSTER}
+        timeless = {profile.rank for profile in self.ranks if not profile.recorder.has_times}
         return tuple(clock.rank for clock in self.clocks if not clock.is_tied and clock.rank not in timeless)
 
     @once

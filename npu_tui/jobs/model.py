@@ -19,7 +19,7 @@ from npu_tui.rules.model import FindingClass
 from npu_tui.strings import texts_of
 from npu_tui.trace.arrays import I64, U64, Bools
 from npu_tui.trace.message import Message
-from npu_tui.trace.recorder import recorder_named
+from npu_tui.trace.recorder import Recorder, recorder_named
 from npu_tui.trace.text import decimal_number
 
 _BARRIERS = frozenset(
@@ -411,13 +411,6 @@ class Layout(Struct, frozen=True):
         return self.stage(rank), rank % max(self.tensor, 1)
 
 
-CLUSTER = "cluster"
-"""The kind of a rank that only the output of a cluster analysis has."""
-
-EXPERTS = "experts"
-"""The kind of a rank that only dumps of expert loads or a placement have."""
-
-
 class RankProfile(Struct, frozen=True):
     """One rank: where it lies and what it recorded. Rows that are no columns yet become columns.
 
@@ -478,9 +471,14 @@ class RankProfile(Struct, frozen=True):
         return dict(self.folders).get(step, self.path)
 
     @property
+    def recorder(self) -> Recorder:
+        """Who wrote what the rank has."""
+        return recorder_named(self.kind)
+
+    @property
     def has_trace(self) -> bool:
         """Whether there is a timeline: files beside one, and the output of a cluster analysis, do not count."""
-        return self.kind not in ("companions", CLUSTER, EXPERTS)
+        return self.recorder.has_trace
 
     def __post_init__(self) -> None:
         force_setattr(self, "calls", RankCalls.of(self.calls))
@@ -538,5 +536,5 @@ def call_table(ranks: Sequence[RankProfile]) -> CallTable:
         np.concatenate([nothing, *(own.start for own in calls)]),
         np.concatenate([nothing, *(own.end for own in calls)]),
         np.concatenate([nothing, *(own.pair for own in calls)]),
-        all(recorder_named(profile.kind).counts_in_job for profile in ranks),
+        all(profile.recorder.counts_in_job for profile in ranks),
     )

@@ -13,8 +13,6 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
 from npu_tui.jobs.meetings import placed
 from npu_tui.jobs.model import (
-    CLUSTER,
-    EXPERTS,
     NO_ORDINAL,
     NO_PAIR,
     LinkUse,
@@ -34,6 +32,7 @@ from npu_tui.load.format import Survey
 from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_below
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.recorder import CLUSTER, EXPERTS
 
 
 def _expert_job(path: Path, survey: Survey) -> Job:
@@ -43,7 +42,7 @@ def _expert_job(path: Path, survey: Survey) -> Job:
     ranks = {dump.rank for dump in files.dumps} or {rank for one in files.placements for rank in one.devices}
     if not ranks:
         raise InputError(files.problems[0])
-    job.ranks = placed([RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
+    job.ranks = placed([RankProfile(rank, path, EXPERTS.kind) for rank in sorted(ranks)])
     return job
 
 
@@ -286,7 +285,7 @@ def cluster_job(folder: Path) -> Job:
         RankProfile(
             rank,
             folder,
-            CLUSTER,
+            CLUSTER.kind,
             host_name=cluster.hosts.get(rank, ""),
             groups=groups[rank],
             calls=_cluster_rank_calls(cluster.calls[rank], rank, peers),

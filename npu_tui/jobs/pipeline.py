@@ -22,7 +22,7 @@ from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import run_begins
 from npu_tui.jobs.meetings import RankMeetings
-from npu_tui.jobs.model import CLUSTER, Layout, RankProfile, is_message, is_receive
+from npu_tui.jobs.model import Layout, RankProfile, is_message, is_receive
 from npu_tui.jobs.passes import Change, PipelineCases, PipelineRun, evened
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
@@ -208,7 +208,7 @@ def _unseen_passes(job: Staged) -> list[Message]:
         profile.rank
         for profile in job.ranks
         if profile.passes is None
-        and profile.kind != CLUSTER
+        and profile.recorder.has_times
         and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
     ]
     traced = any(profile.has_trace for profile in job.ranks if profile.rank in bare)

@@ -115,7 +115,7 @@ def find_source(path: Path, form: Form | None = None, survey: Survey | None = No
         if any(held.traces for held in profiles):
             places += [held.place for held in profiles if not held.traces]
         if len(places) > 1:
-            bare = not any(held.traces or held.is_service for held in profiles)
+            bare = not any(held.opens for held in profiles)
             raise SeveralError(_several(path, places, "input.tables" if bare else "input.several"))
         if profiles:
             return replace(profiles[0].sources()[0], opened=path)
@@ -182,6 +182,11 @@ class _Held(Struct, frozen=True):
         """Whether it is no profile of a device, but of a service."""
         return self.whole is not None and not self.whole.format.is_profile
 
+    @property
+    def opens(self) -> bool:
+        """Whether it is more than tables."""
+        return bool(self.traces) or self.is_service
+
     def sources(self) -> list[Source]:
         """The profiles in the folder, as they are to be opened."""
         if self.whole is not None:
@@ -231,7 +236,7 @@ def _held_below(folder: Path, survey: Survey, form: Form | None = None, most: in
 def _profiles_at(path: Path, form: Form | None, survey: Survey) -> list[_Held]:
     """What opens for the directory ``path``: its traces, else the services below it, else the profiles below it."""
     own = _held_in(path, survey, form)
-    if own is not None and (own.traces or own.is_service):
+    if own is not None and own.opens:
         return [own]
     below: list[_Held] = []
     try:

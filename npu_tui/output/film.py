@@ -84,8 +84,8 @@ def film_of(profile: Profile, texts: Sequence[str] = ()) -> Film | None:
 
     None where it has no such cause. Raises what that does.
     """
-    if profile.trace.service is not None:
-        return _served_film(profile, texts)
+    if own := _FILMS.get(profile.trace.nature.subject):
+        return own(profile, texts)
     titles = {finding.whatif: words(finding.title) for finding in causes(profile) if finding.whatif}
     if not (every := list(dict.fromkeys(texts)) or [*titles][:1]):
         return None
@@ -143,6 +143,9 @@ def _served_film(profile: Profile, texts: Sequence[str]) -> Film | None:
     played = Profile(served_trace(profile.trace, model), None, profile.thresholds)
     told = message(f"service.figure.{figure}")
     return Film((profile,), "request", facts.figures[figure], tuple(rungs), len(chosen), (played,), figure=told)
+
+
+_FILMS = {"service": _served_film}  # the films of subjects that have one of their own
 
 
 def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, profiles: Sequence[Profile]) -> Film:

@@ -16,7 +16,6 @@ from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.finding import advised
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows, metric_of_finding
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS, JOB_OWNERS, PIPELINES, ROLE_STEPS, ROLES, STAGES
 from npu_tui.jobs.passes import PipelineRun
 from npu_tui.jobs.pipeline import PARTS
@@ -49,6 +48,7 @@ from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
 from npu_tui.profile.table import Record, declared_tables
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
+from npu_tui.trace.recorder import CLUSTER
 from npu_tui.trace.text import cell_count, drawable, duration_text, padded, share_change_text, share_text, time_text
 from npu_tui.view import palette
 
@@ -88,7 +88,7 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_link_lines(report)))]
     # Roles are put on one clock by their hosts, and the output of a cluster analysis has no times.
-    bare = report.source.kinds == [CLUSTER]
+    bare = report.source.kinds == [CLUSTER.kind]
     rows = [row for row in report.clock if not (bare or row.role) or row.method not in ("none", "reference")]
     if rows:
         blocks.append(_clock_table(rows))

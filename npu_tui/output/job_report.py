@@ -12,7 +12,6 @@ from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.part_tables import JOB_OWNERS, JOB_PATH, RANK_SHARES
 from npu_tui.jobs.tables import FINDINGS
 from npu_tui.load.roles import replica_of
@@ -221,7 +220,7 @@ def _unexplained_rank(job: Job) -> Message | None:
     waited = _waited_per_step(job, rank)
     if bubble:
         why = "bubble"
-    elif all(profile.kind == CLUSTER for profile in job.ranks):
+    elif not any(profile.recorder.has_times for profile in job.ranks):
         why = "cluster"
     elif waited is not None and 2 * waited < exposed:
         return message("job.verdict.transfers", **args, waited=waited)
@@ -304,21 +303,19 @@ def not_checked(job: Job) -> list[Message]:
         return _not_checked_of_roles(job)
     if not job.has_profiles:
         return [message("job.experts.alone")]
-    reasons, cluster = list(job.broken), any(profile.kind == CLUSTER for profile in job.ranks)
-    of_writer = str if cluster else job.recorder.word
+    reasons, word = list(job.broken), job.recorder.word
     reasons += [problem for profile in job.ranks for problem in profile.problems]
     if len(job.ranks) < 2:
         reasons.append(message("job.one_rank"))
     elif not len(job.meetings):
-        reasons.append(message("job.no_meetings.cluster" if cluster else job.recorder.word("job.no_meetings")))
+        reasons.append(message(word("job.no_meetings")))
     if job.messages_apart:
         reasons.append(message("job.messages", count=job.messages_apart))
     reasons += job.pipelines.left_out
-    if cluster:
-        reasons.append(message("job.cluster"))
+    reasons += map(message, job.recorder.job_notes)
     if job.layout is None and len(job.ranks) > 1:
         stages = any(job.stage(profile.rank) is not None for profile in job.ranks)
-        reasons.append(message(of_writer("job.no_layout.stages" if stages else "job.no_layout")))
+        reasons.append(message(word("job.no_layout.stages" if stages else "job.no_layout")))
     levels = {profile.level for profile in job.ranks if profile.level is not None}
     if len(levels) > 1:
         reasons.append(message("job.levels", levels=[str(level) for level in sorted(levels)]))

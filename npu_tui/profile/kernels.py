@@ -24,7 +24,7 @@ from npu_tui.analysis.modules import ShapesOf
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.analysis.rhythm import Basis, is_serving
-from npu_tui.analysis.steps import Step
+from npu_tui.analysis.steps import Step, called_steps
 from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE, SOC_PMU
 from npu_tui.load.companions import Recording, recording_beside
 from npu_tui.load.errors import InputError
@@ -282,7 +282,7 @@ def engine_of(
         spans = [facts.unasked for facts in facts_of()] or [(trace.slices.start[:0],) * 2]
         return reduce(lambda span, other: intersection(*span, *other), spans)
 
-    annotated = [step for step in steps if step.engine is not None]
+    annotated = called_steps(steps)
     if annotated:
         found = engine_steps(trace, annotated, "annotations", devices, launches, unasked())
         return replace(found, steps=padded_by_shapes(found, kernels_of()))

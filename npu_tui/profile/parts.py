@@ -18,7 +18,6 @@ from npu_tui.load.find import Source
 from npu_tui.load.kineto import is_graph
 from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.model import Trace
-from npu_tui.trace.nature import PROFILE
 from npu_tui.trace.once import once
 from npu_tui.trace.recorder import recorder_of
 from npu_tui.trace.text import parse_duration
@@ -143,9 +142,7 @@ def kind_of(trace: Trace, source: Source | None) -> str:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
     if source is not None and source.format.form == "db":
         return source.kind if source.kind in _NAMED else "database"
-    if trace.nature.subject != PROFILE.subject:
-        return trace.nature.subject
-    if written := recorder_of(trace).kind:
+    if written := trace.nature.kind or recorder_of(trace).kind:
         return written
     if source is not None and source.kind == "opprof":
         return "opprof"

@@ -181,7 +181,7 @@ def memory_charts(profile: Profile) -> list[Chart]:
     Components of the device are drawn if they reach 100 MiB, as their table shows all.
     """
     trace = profile.trace
-    if trace.snapshot is not None:
+    if trace.nature.has_holders:
         return []  # they are there at once
     layers = trace.layers or [_NO_LANES]
     layer = next((layer for layer in layers if layer is _NO_LANES or (layer.kind == "hardware" and layer.lanes)), None)

@@ -19,7 +19,7 @@ from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.limits import ANOTHER_KIND, COPY_NS, LONG_NS
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.rhythm import Rhythm, rhythm
-from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
+from npu_tui.analysis.steps import Step, begins_within, called_steps, warm_up_steps
 from npu_tui.rules.inputs import NOTHING, Inputs, Span, TraceSlices, common, length_of, together, without
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import clipped, covered_within, union
@@ -155,7 +155,7 @@ class JudgedTime(TraceSlices):
     @once
     def has_engine_steps(self) -> bool:
         """Whether the steps are calls of an inference engine, by their names."""
-        return any(step.engine is not None for step in self.inputs.steps)
+        return bool(called_steps(self.inputs.steps))
 
     @once
     def steps(self) -> list[Step]:
@@ -303,9 +303,9 @@ class JudgedTime(TraceSlices):
     def _passes(self) -> tuple[I64, I64, Bools]:
         """Start and end of every step of the engine, on the host's clock, and whether a new request begins with it."""
         if self.rhythm is None or self.has_engine_steps:
-            called = [step for step in self.inputs.steps if step.engine is not None and step.item >= 0]
+            called = [step for step in called_steps(self.inputs.steps) if step.item >= 0]
             items = np.array([step.item for step in called], np.int64)
-            told = [None if step.engine is None else step.engine.kind for step in called]
+            told = [step.engine.kind if step.engine else None for step in called]
             return self.trace.slices.start[items], self.trace.slices.end[items], _begin_anew(told)
         # In a step known only by its kernels, much more work than usual is a prefill.
         start, busy = self.rhythm.starts, self.busy

@@ -16,7 +16,8 @@ class Nature(Struct, frozen=True):
 
     ``rules`` is the module of ``npu_tui.rules`` that judges all of it, empty where the rules about devices do.
     ``folds`` gives the turn in which a layer folds (its number, and how many of its kind stand above it), lowest first;
-    None where the kinds of layers decide.
+    None where the kinds of layers decide. ``has_holders``: its charts are of memory, and who holds it is drawn.
+    ``no_free`` says why times in which a device is free are not known.
     """
 
     subject: str = "profile"
@@ -27,10 +28,17 @@ class Nature(Struct, frozen=True):
     lane_names: Mapping[str, str] = field(default_factory=dict)
     rules: str = ""
     folds: Callable[[int, int], tuple[int, int]] | None = None
+    has_holders: bool = False
+    no_free: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of a profile that it gives its trace; empty where the files tell it."""
+        return self.subject if self.subject != PROFILE.subject else ""
 
 
 PROFILE = Nature()
 """A profile of one rank."""
 
-CALLS = Nature(launches=False)
+CALLS = Nature(launches=False, no_free="range.calls_only")
 """A rank of which only passes and calls are known: not when it computes, nor when it is free."""

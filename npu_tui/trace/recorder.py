@@ -45,7 +45,9 @@ class Recorder(Struct, frozen=True, kw_only=True):
     runtime lie among the operations of the host. ``has_files``: environment and tables lie beside a trace.
     ``has_lanes_alone``: without a device its lanes are what there is to show. ``collective_args`` tell type, group and
     number of a collective, which ``counts_in_job`` if it is that in the job; collectives that ``waits_within`` are
-    kernels that wait in themselves.
+    kernels that wait in themselves. What wrote a rank of a job may have no trace (``has_trace``), no moments of time
+    (``has_times``) or no profile at all; ``is_of_any``: what it lacks the job lacks, whatever its other ranks have, and
+    ``job_notes`` say so.
 
     ``advice`` is the field of a rule with the advice that holds, None in a rule that has no meaning; ``own_advice``: no
     other advice of its drafts does. ``host_advice`` is what to do about a slow host, empty where that depends on its
@@ -55,7 +57,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
 
     kind: str = ""
     chip: str = "NPU"
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=lambda: {"job.no_layout.stages": "job.no_layout"})
 
     work: Work = transfers.work_of_tasks
     collectives: Items = transfers.collectives_of_groups
@@ -79,6 +81,11 @@ class Recorder(Struct, frozen=True, kw_only=True):
     has_runtime: bool = False
     has_files: bool = True
     has_lanes_alone: bool = False
+    has_trace: bool = True
+    has_times: bool = True
+    is_profile: bool = True
+    is_of_any: bool = False
+    job_notes: tuple[str, ...] = ()
     collective_args: tuple[str, ...] = ()
     counts_in_job: bool = False
     waits_within: bool = False
@@ -179,6 +186,28 @@ GPU = replace(
 """PyTorch's own profiler on a GPU, or on another device that is no NPU."""
 
 
+CLUSTER = replace(
+    ASCEND,
+    kind="cluster",
+    words={
+        "job.no_meetings": "job.no_meetings.cluster",
+        "ranks.fact.no_traces": "ranks.fact.cluster",
+        "ranks.no_trace": "job.cluster",
+    },
+    has_trace=False,
+    has_times=False,
+    is_of_any=True,
+    job_notes=("job.cluster",),
+)
+"""The output of a cluster analysis, where a rank has nothing else."""
+
+EXPERTS = replace(ASCEND, kind="experts", has_trace=False, is_profile=False)
+"""Dumps of expert loads or a placement, where a rank has nothing else."""
+
+COMPANIONS = replace(ASCEND, kind="companions", has_trace=False)
+"""Files that lie beside a trace, without it."""
+
+
 @of_trace
 def recorder_of(trace: Trace) -> Recorder:
     """Who wrote ``trace``; without any work of a device that is Ascend's."""
@@ -192,11 +221,13 @@ def recorder_by(categories: Sequence[str]) -> Recorder:
     return KINETO if kineto.NPU in categories else GPU
 
 
+_OF_KIND = {one.kind: one for one in (KINETO, CLUSTER, EXPERTS, COMPANIONS)}
+_BY_WRITER = {"msprof": MSPROF, "mindspore": MINDSPORE, "msprof_json": MSPROF}
+
+
 def recorder_named(kind: str, writer: str | None = None) -> Recorder:
     """Who writes profiles, or ranks, of a ``kind``; of several the ``writer`` decides."""
-    return {"kineto": KINETO, "msprof": MSPROF, "mindspore": MINDSPORE, "msprof_json": MSPROF}.get(
-        kind if kind == KINETO.kind else writer or kind, ASCEND
-    )
+    return _OF_KIND.get(kind) or _BY_WRITER.get(writer or kind, ASCEND)
 
 
 @of_trace

@@ -68,6 +68,7 @@ MEMORY = Nature(
     has_steps=False,
     is_dated=False,
     rules="snapshot",
+    has_holders=True,
     lane_names=dict(zip(AGES, ("age.history", "age.older", "age.kept", "age.peak"), strict=True)),
     folds=lambda pid, above: (0, -above) if pid >= SEGMENTS_PID else (3, -above),
 )

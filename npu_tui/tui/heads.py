@@ -15,7 +15,6 @@ from npu_tui.compare.comparison import PartChange
 from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.picture import ComparisonPicture
 from npu_tui.compare.steps import StepWindow
-from npu_tui.jobs.model import CLUSTER
 from npu_tui.strings import say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
@@ -71,8 +70,7 @@ class JobHead(HeadLines):
         if job.layout is not None:
             facts.append(f"TP {job.layout.tensor} · PP {job.layout.pipeline} · DP {job.layout.data}")
         if not view.has_traces and job.has_profiles:
-            cluster = any(profile.kind == CLUSTER for profile in view.job.ranks)
-            facts.append(say("ranks.fact.cluster" if cluster else "ranks.fact.no_traces"))
+            facts.append(say(view.job.recorder.word("ranks.fact.no_traces")))
         titles = {"pipeline": "pipeline.title", "role": "roles.title"}
         right = say(titles.get(view.axis, f"ranks.metric.{view.metric}")) if view.has_map else ""
         changes = view.whole.changes
@@ -147,7 +145,7 @@ def clock_parts(job: Job) -> list[str]:
             parts.append(say(f"ranks.clock.{method}", count=len(errors), error=max(errors)))
     if job.untied and job.role is None:
         parts.append(say("ranks.clock.none", count=len(job.untied)))
-    if all(profile.kind == CLUSTER for profile in job.ranks):
+    if not any(profile.recorder.has_times for profile in job.ranks):
         parts.append(say("ranks.clock.cluster"))
     if len(job.clocks) == 1 and job.role is None:
         parts.append(say("job.one_rank"))

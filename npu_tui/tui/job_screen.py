@@ -14,7 +14,6 @@ from textual import work
 from textual.worker import get_current_worker
 
 from npu_tui.jobs.blame import BlamedCollective
-from npu_tui.jobs.model import CLUSTER
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.output.job_report import verdict
@@ -278,7 +277,7 @@ class JobScreen(PanelScreen[JobMap]):
         for job, number in zip(() if compared is None else compared.jobs, (base, rank), strict=False):
             profile = next(row for row in job.ranks if (row.role or None, row.rank) == (role, number))
             if not profile.has_trace:
-                return say("job.cluster") if profile.kind == CLUSTER else say("ranks.no_trace", ranks=[number])
+                return say(profile.recorder.word("ranks.no_trace"), ranks=[number])
             if not profile.path.exists():
                 return say("ranks.elsewhere", ranks=[number], path=str(profile.path))
             paths.append(profile.path)
@@ -303,9 +302,8 @@ class JobScreen(PanelScreen[JobMap]):
         if len(traced) < len(ranks) and (compared or not traced):
             bare = [rank for rank in ranks if rank not in traced]
             missing = all(rank not in profiles for rank in bare)
-            if not missing and any(profile.kind == CLUSTER for profile in profiles.values()):
-                return say("job.cluster")
-            return say("ranks.no_files" if missing else "ranks.no_trace", ranks=bare)
+            no_trace = self.overview.job.recorder.word("ranks.no_trace")
+            return say("ranks.no_files" if missing else no_trace, ranks=bare)
         gone = [rank for rank in traced if not profiles[rank].path.exists()]
         if gone:  # a summary may lie on another machine than the profile it was made of
             return say("ranks.elsewhere", ranks=gone, path=str(profiles[gone[0]].path))

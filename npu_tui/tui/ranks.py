@@ -345,16 +345,14 @@ def across(session: Session, selected: Selected, onward: bool) -> Selected | Non
 def _rows(trace: Trace, items: I64) -> I64:
     """The batch that each slice of a service is, -1 for others; (n,)."""
     service = trace.service
-    if service is None:
-        return np.full(len(items), -1)
+    assert service is not None
     row = trace.slices.event[items] - service.ordinals["batches"]
     return np.where((row >= 0) & (row < len(service.batches)), row, -1)
 
 
 def _processes(service: Trace, npu: Trace) -> list[int]:
     """The processes of a service (codes) with the number, at the end of their name, of a host process of ``npu``."""
-    if service.service is None:
-        return []
+    assert service.service is not None
     hosts = [layer.pid for layer in npu.layers if layer.kind in ("python", "cann")]
     pids = {str(pid) for host in hosts for pid in (host, host >> 10)}
     codes = np.unique(service.service.batches.process).tolist()

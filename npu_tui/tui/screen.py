@@ -16,6 +16,7 @@ from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_of
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.exports import copy_text, copy_view, open_code, share_to
@@ -401,9 +402,8 @@ class MainScreen(PanelScreen[Timeline]):
 
     def show_requests(self) -> str | None:
         """List the requests of an inference service, where one is on screen."""
-        if all(profile.trace.service is None for profile in self.session.profiles):
-            return say("order.requests")
-        return self.contents.press_view("engine_steps")
+        views = {subject_of(profile.trace).tabs.get("engine_steps") for profile in self.session.profiles}
+        return self.contents.press_view("engine_steps") if "requests" in views else say("order.requests")
 
     def code_in(self, name: str) -> None:
         """Look for the source of the program in the folder ``name``, and show what there is."""

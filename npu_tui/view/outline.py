@@ -403,8 +403,8 @@ def _fold_turns(trace: Trace) -> dict[int, tuple[int, int]]:
             continue
         place = places[layer.kind]
         places[layer.kind] += 1
-        if trace.nature.folds is not None:
-            turns[layer.index] = trace.nature.folds(layer.pid, place)
+        if folds := trace.nature.folds:
+            turns[layer.index] = folds(layer.pid, place)
         elif layer.kind in ("other", "cann", "python"):
             turns[layer.index] = 0, ("other", "cann", "python").index(layer.kind)
         elif layer.kind != "overlap":

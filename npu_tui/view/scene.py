@@ -437,7 +437,7 @@ class Scene(Struct):
         ]
         self.roles = [roles(trace) for trace in self.traces]
         self.labels = _trace_labels(self.traces)
-        self.has_holders = any(trace.snapshot is not None for trace in self.traces)
+        self.has_holders = any(trace.nature.has_holders for trace in self.traces)
         self._extents = list(map(_extent, self.traces, self.lengths))
         self.set_offsets(self.offsets or true_offsets(self.traces, self.lengths))
 

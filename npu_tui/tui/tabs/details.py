@@ -27,7 +27,6 @@ from npu_tui.strings import words as say_words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.trace.nature import CALLS
 from npu_tui.trace.text import (
     duration_text,
     exact_text,
@@ -214,8 +213,8 @@ def _why_free_in_range(now: Context) -> list[RenderableType]:
 
 def _why_free_at_cursor(now: Context) -> list[RenderableType]:
     """Why a device is free at the cursor."""
-    if now.profile.trace.nature is CALLS:
-        return [Text(say("range.calls_only")), Text("")]
+    if why := now.profile.trace.nature.no_free:
+        return [Text(say(why)), Text("")]
     found = _why_free_at(now, now.trace, now.session.scene.to_trace(now.trace, now.cursor))
     return [*found, Text("")] if found else []
 

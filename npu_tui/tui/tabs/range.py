@@ -18,7 +18,6 @@ from npu_tui.output.whatif import owner_question
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.model import Trace
-from npu_tui.trace.nature import CALLS
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, time_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
@@ -111,7 +110,7 @@ def _tree(now: Context, start: int, end: int) -> Content:
 def _facts(now: Context, start: int, end: int) -> list[str]:
     """One line per device: how its time splits, what was lost, and how its launches look."""
     scene = now.session.scene
-    bare = [index for index, profile in enumerate(now.session.profiles) if profile.trace.nature is CALLS]
+    bare = [index for index, profile in enumerate(now.session.profiles) if profile.trace.nature.no_free]
     names = ", ".join(rank_name(scene, index) for index in bare) if len(scene.traces) > 1 else ""
     lines = [(f"{names}: " if names else "") + say("range.calls_only")] if bare else []
     for index, profile in enumerate(now.session.profiles):
