@@ -41,7 +41,7 @@ def assert_adds_up(part: Profile, run: str) -> None:
         assert len(titles) == len(set(titles)), run
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch", range(25))
 def test_paths_add_up(batch: int) -> None:
     chosen = random.Random(batch)

@@ -28,7 +28,7 @@ HIDDEN = ("stat_on_nfs", "zlib_compression")
 """The host is far enough ahead of the device."""
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMED)
 def test_a_cause_is_named_by_line_and_gain(name: str) -> None:
     causes, _ = judge(name, 3)
@@ -45,6 +45,7 @@ def test_many_short_kernels_of_one_line_are_priced_with_their_launches() -> None
     assert average.finding, average
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_the_device_hides_gains_nothing(name: str) -> None:
     causes, _ = judge(name, 3)

@@ -234,7 +234,7 @@ IN_BAR = {"compute": (OpClass.CUBE, "█"), "exposed": (OpClass.COMMUNICATION, "
 LANES = {"compute": "Computing", "exposed": "Exposed comm"}
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
 async def test_a_part_of_the_step_is_drawn_in_the_colour_of_its_lane(palette: Palette, depth: str) -> None:

@@ -303,7 +303,7 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
 
 async def test_a_service_has_a_film_of_its_requests(tmp_path: Path) -> None:
     """Its figure is that of the finding to the ns, and each state of a request ends where the next one begins."""
-    write_service(tmp_path, "kv")
+    write_service(tmp_path, "kv", requests=80)
     async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())])) as driver:
         await driver.settle()
         await driver.press("!")
@@ -341,7 +341,7 @@ async def test_a_service_has_a_film_of_its_requests(tmp_path: Path) -> None:
 
 
 async def test_views_of_kernels_and_films_say_what_a_service_has_instead(tmp_path: Path) -> None:
-    write_service(tmp_path, "healthy")
+    write_service(tmp_path, "healthy", requests=20)
     async with opened(make_session([Profile(opening_of(tmp_path, cached=False).trace())])) as driver:
         await driver.settle()
         await driver.send(":why is the NPU idle\r")

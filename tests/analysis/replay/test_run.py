@@ -73,6 +73,7 @@ def gain(before: Situation, after: Situation, change: str | Change) -> tuple[flo
     return own.gain(removed), own.recorded - other.recorded, own.recorded
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", [3, 4])
 @pytest.mark.parametrize(
     ("trouble", "remedy", "change"),
