@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, EVEN, LITTLE, LONG_NS, MORE_THAN_ONE, NEARLY_ALL, SOME
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, EVEN, LITTLE, LONG_NS, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, SOME
 from npu_tui.analysis.service_blocks import ahead_in, following_of, room_for, room_of
 from npu_tui.analysis.service_members import is_prompt, tokens_of
 from npu_tui.analysis.service_stalls import held_in
@@ -66,7 +66,7 @@ def timeline(service: Service) -> ServiceTimeline:
     seen = stop > begin
     last = np.where(seen, stop - 1, 0)
     pulls = pulls_of(service)
-    ahead = aligned(steps, rid, step, ended, pulls[0], len(engines))
+    ahead = aligned(steps, rid, step, start, ended, pulls[0], len(engines))
     ends = np.append(steps.end[step], 0)
     # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
     again = np.append(False, prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1)))[: len(rid)]
@@ -404,16 +404,18 @@ def surcharges(steps: Steps, stuck: I64) -> I64:
     return extra
 
 
-def aligned(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
+def aligned(steps: Steps, rid: I64, step: I64, begun: I64, ended: I64, pulled: I64, engines: int) -> I64:
     """Put the steps on the clock of the requests; (engines,) how much later they were.
 
     A request ends after its last step, and is neither ``pulled`` to an engine nor on it before it left another. Where
-    most of an engine do not, its host has another clock.
+    most of an engine do not, its host has another clock, unless they would then be computed before they have ``begun``:
+    those are computed on after their end.
     """
     ahead = np.zeros(engines, np.int64)
     if not len(rid):
         return ahead
     engine, final = steps.engine[step], np.append(np.diff(rid) != 0, True)
+    first = np.append(True, final[:-1]) & (begun[rid] != UNKNOWN)
     final &= ended[rid] != UNKNOWN
     for number in np.unique(engine).tolist():
         mine = np.flatnonzero(final & (engine == number))
@@ -422,7 +424,9 @@ def aligned(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines:
         there, pull = steps.opened[step[comes + 1]], pulled[rid[comes]]
         there = np.where(pull == UNKNOWN, there, np.minimum(there, pull))
         before = np.median(there - steps.end[step[comes]]) if len(comes) else 0
-        if usual > WHOLE_MS or (before < 0 and usual < -WHOLE_MS):
+        waits = (steps.opened[step] - begun[rid])[first & (engine == number)]
+        too_early = np.count_nonzero(waits < usual - WHOLE_MS) > NOTABLE * len(waits)
+        if (usual > WHOLE_MS and not too_early) or (before < 0 and usual < -WHOLE_MS):
             ahead[number], part = usual, steps.of(number)
             for moments in (steps.start, steps.end, steps.schedule, steps.schedule_end):
                 moments[part] -= np.where(moments[part] == UNKNOWN, 0, usual)

@@ -256,6 +256,13 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
     assert np.percentile(moved, 90) < 1_000_000
 
 
+def test_requests_that_are_computed_on_after_their_end_are_no_other_clock(tmp_path: Path) -> None:
+    write_service(tmp_path, "healthy", 1, 20)
+    service = read_service(tmp_path)
+    service.requests.end[service.requests.end > 0] -= 60_000_000
+    assert timeline(service).ahead.tolist() == [0]
+
+
 def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServiceFacts, "_faithful", lambda *_: ["ttft_p99", "tpot_p99"])
     written(shortened(ALL["small chunks"], 60).service, tmp_path)
