@@ -160,16 +160,25 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     decode = forward[steps.work == Work.decode]
     words = {
         "share": max(shares), "count": len(long), "usual": round(usual), "longest": int(prompts.max()),
-        "longest_step": int(forward.max()), "chunk": _CHUNK,
+        "longest_step": int(forward.max()), "chunk": _CHUNK, "budget": int((steps.prompts + steps.decoded).max()),
         "step": int(np.median(decode)) if len(decode) else None,
     }  # fmt: skip
+    heads = few and chunked and _cuts(facts) and _sooner(facts, facts.after(_in_parts)) >= facts.limits[SHARE]
+    kind = "head" if heads else "few" if few else "all" if chunked else "first"
+    detail = "head_detail" if heads else "elsewhere" if few and chunked else "detail"
+    advice = ("service_part", "service_apart") if heads else ("service_apart",)
     draft = draft_of(
-        max(shares), "mix_few" if few else "mix_all", "mix_elsewhere" if few and chunked else "mix_detail", words, cost,
-        np.where(steps.prompts > 0, forward, 0), remedy,
-        *(("service_apart",) if chunked else ("service_chunks", "service_apart")),
+        max(shares), f"mix_{kind}", f"mix_{detail}", words, cost, np.where(steps.prompts > 0, forward, 0),
+        _in_parts if heads else remedy, *(advice if chunked else ("service_chunks", "service_apart")),
     )  # fmt: skip
-    apart = ("apart", partial(_elsewhere, long, round(usual))) if few and not chunked else None
+    apart = ("apart", partial(_elsewhere, long, round(usual))) if few and (heads or not chunked) else None
     return replace(draft, instead=("chunks", _in_chunks) if few and chunked and not _cuts(facts) else apart)
+
+
+def _sooner(facts: ServiceFacts, then: dict[str, float] | None) -> float:
+    """The best share by which a percentile of TTFT is better ``then``."""
+    names = [name for name in ("ttft_p50", "ttft_p99") if then and known(facts.figures, then, of=(name,))]
+    return max((1 - then[name] / facts.figures[name] for name in names), default=0.0) if then else 0.0
 
 
 def _cuts(facts: ServiceFacts) -> bool:
@@ -206,6 +215,11 @@ def _whole(facts: ServiceFacts, long: I64, cost: I64) -> Cause | None:
 
 def _in_chunks(model: ServiceModel) -> ServiceModel:
     return with_engines(model, chunked=True, budget=_CHUNK)
+
+
+def _in_parts(model: ServiceModel) -> ServiceModel:
+    """``model`` in which a prompt takes a part of the tokens of a step only, as requests behind it can use the rest."""
+    return replace(model, engines=tuple(replace(one, part=min(one.part, _CHUNK)) for one in model.engines))
 
 
 def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
@@ -380,7 +394,7 @@ SERVICE_RULES = (
                   "service_grammar", "service_wait_range", "service_one_prompt")),
     _rule(
         "SERVICE.MIX", "batch_request_length_imbalance", _mix, SHARE, TAIL_SHARE, LONG_PROMPT,
-        advice=("service_chunks", "service_apart"),
+        advice=("service_chunks", "service_apart", "service_part"),
     ),
     _rule("SERVICE.RANK", "dp_load_imbalance", _rank, SLOWER, RANK_LOAD,
           advice=("service_device", "service_routing", "service_joins", "service_rank_host", "service_stale")),

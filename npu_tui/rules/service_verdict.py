@@ -133,8 +133,8 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
 def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> list[_Weighed]:
     """The causes by gain; one that gains little more once the first is mended is part of that one."""
     now = facts.figures
-    if any(not cause.hint for _, cause in causes):  # bursts are reported where nothing else is to be mended
-        causes = [(rule, cause) for rule, cause in causes if not cause.hint or rule.id != "SERVICE.QUEUE"]
+    if any(not (cause.hint or _is_load(rule, cause)) for rule, cause in causes):
+        causes = [(rule, cause) for rule, cause in causes if not _is_load(rule, cause)]
     weighed: list[tuple[float, ServiceRule, Cause]] = []
     for rule, cause in causes:
         after = None if cause.remedy is None or cause.hint else facts.after(cause.remedy)
@@ -168,6 +168,11 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
                 part_of = found[0][0].id
         found.append((rule, cause, part_of))
     return sorted(found, key=lambda one: one[2] is not None)
+
+
+def _is_load(rule: ServiceRule, cause: Cause) -> bool:
+    """Whether it is how requests come, in bursts or with prompts that no setting shortens: told where that is all."""
+    return bool(cause.hint) if rule.id == "SERVICE.QUEUE" else rule.id == "SERVICE.MIX" and cause.remedy is None
 
 
 def _besides(

@@ -183,6 +183,24 @@ def test_prompts_that_come_first_are_told_by_the_distance_of_tokens(tmp_path: Pa
     assert then == pytest.approx(between_tokens(replace(service, chunked=True, budget=512)), rel=0.1)
 
 
+def test_prompts_are_told_by_how_they_hold_up_answers_and_where_nothing_else_is_to_be_mended(tmp_path: Path) -> None:
+    """Steps of their own are a setting; that prompts take most of TPOT is not, and goes with those that need not be."""
+    first = Service(
+        requests=100, chunked=False, budget=8192, gap=130 * MS, tenants=(Tenant(1, (1200, 2500), (30, 90)),)
+    )
+    found = told(first, tmp_path / "first").findings.findings
+    assert words(found[0].title).startswith("Prompts come before decoding, in steps of their own, and hold up the ans")
+    many = Service(requests=120, prefix=1536, gap=85 * MS, tenants=(Tenant(1, (1600, 1900), (20, 60)),))
+    assert [
+        one.id
+        for one in told(
+            replace(many, prefix=0, gap=95 * MS, budget=16384, max_seqs=200), tmp_path / "all"
+        ).findings.leaders
+    ] == ["SERVICE.MIX"]
+    found = told(replace(many, cold_from=30), tmp_path / "stopped").findings.findings
+    assert [one.id for one in found] == ["SERVICE.PREFIX"]
+
+
 def test_a_cache_that_gives_nothing_is_no_finding_where_nothing_says_that_prompts_are_alike(tmp_path: Path) -> None:
     """Most of TTFT is prefill and no prompt has a hit: what is not recorded is not checked."""
     said = told(_few(tenants=(Tenant(1, (150, 2400)),), gap=260 * MS, prefix=128, cold_from=1), tmp_path)

@@ -38,7 +38,7 @@ from npu_tui.strings import words
 
 pytestmark = of_services
 
-_REQUESTS = {"leak": 200, "capture": 160, "cold": 120}
+_REQUESTS = {"long_head": 260, "leak": 200, "capture": 160, "cold": 120}
 TROUBLES = {name: shortened(trouble, _REQUESTS.get(name, 80)) for name, trouble in WHOLE.items()}
 """So many requests show what they lose; blocks that leak are gone later, and before or after a moment are enough."""
 
@@ -64,8 +64,8 @@ def after(judged: JudgedService) -> tuple[str, float, float]:
 
 
 @pytest.mark.parametrize(
-    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager", "serial",
-             "throttled", "swaps", "rank_waits"]
+    "name", ["capture", "long_few", "long_head", "answered_full", "restart", "leak", "newest", "polled", "cold",
+             "eager", "serial", "throttled", "swaps", "rank_waits"]
 )  # fmt: skip
 def test_the_gain_is_that_of_a_run_without_it(name: str) -> None:
     """The cause is named first, and the figure told without it is the one of a second simulation."""
@@ -267,6 +267,7 @@ def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path:
         ("newest", "Later requests overtake others", "still waited after one that came later was taken"),
         ("polled", "between prefill and decode before their KV transfer begins", "polling"),
         ("serial", "for the KV transfers of others", "one after another"),
+        ("long_head", "all tokens of one step after another (2,048)", "Replayed with 512 tokens of a prompt"),
         ("eager", "Steps of more than 8 requests take ", "no captured graph"),
         ("cold", "the model takes", "the steps after it are the reference"),
     ],
