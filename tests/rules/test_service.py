@@ -259,7 +259,7 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
 def test_requests_that_are_computed_on_after_their_end_are_no_other_clock(tmp_path: Path) -> None:
     write_service(tmp_path, "healthy", 1, 20)
     service = read_service(tmp_path)
-    service.requests.end[service.requests.end > 0] -= 60_000_000
+    service.requests.execution[:] -= 60_000_000
     assert timeline(service).ahead.tolist() == [0]
 
 
