@@ -1,4 +1,4 @@
-"""Findings about kernels that compute nothing: what copies, joins, splits, repeats, pads or converts tensors.
+"""Findings about kernels that compute nothing, which copy, join, split, repeat, pad or convert; and about gradients.
 
 Told by where the program asks for it. What is known of a special kind of it, such as pads that a convolution makes by
 itself, is nearer to what must be changed and comes first.
@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.kernels import sides_of_shapes, unquoted
+from npu_tui.analysis.kernels import SIZES, matrix_flops, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
@@ -21,6 +21,7 @@ from npu_tui.rules.compute import LAYOUT
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.kernels import cheaper_kernels
 from npu_tui.rules.needless import next_on_stream
+from npu_tui.rules.parallelism import PURPOSES, purposes
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, most_common, sentences
 from npu_tui.trace.arrays import I64, BySlice
 from npu_tui.trace.message import Said, message
@@ -109,6 +110,64 @@ def accumulated(facts: Facts) -> Draft | None:
 
 
 _FLOAT = "FLOAT"
+_GRADIENT_OF_ROWS = re.compile(r"EmbeddingDenseGrad(?:V\d)?")
+
+
+def frozen(facts: Facts) -> Draft | None:
+    """Gradients of weights that nothing updates: all that the optimizer updates, or ranks exchange, is smaller.
+
+    A product backward makes one if it sums over the rows of a product forward and has the sides of its weight. Counted
+    from the smallest, those that find room in what is updated are left out; a step has the rarest once a micro batch.
+    """
+    table, phase = facts.kernel_table, np.full(len(facts.kernel_table), -1, np.int64)
+    known = table.item >= 0
+    phase[known] = phases(facts.trace, table.item[known])
+    steps, room = phase == PHASES.index("optimizer"), _updated(facts, phase)
+    if not steps.any() or room is None:
+        return None
+    flops, weights, kinds = matrix_flops(table), set[tuple[int, ...]](), dict[tuple[int, ...], list[int]]()
+    product = np.isfinite(flops) & table.type.where(lambda kind: "matmul" in kind.lower())
+    outputs = [*(sides_of_shapes(unquoted(text))[0] for text in table.outputs.values), []]
+    back = phase == PHASES.index("backward")
+    for forward, chosen in ((True, phase == PHASES.index("forward")), (False, back)):
+        for row in np.flatnonzero(product & chosen).tolist():
+            made = outputs[table.outputs.code[row]]
+            if len(made) != 2 or not math.prod(made):
+                continue
+            inner = round(flops[row] / (2 * math.prod(made)))
+            if forward and made[0] not in (inner, made[1]):
+                weights.add((made[0], *sorted((inner, made[1]))))
+            elif not forward and (inner, *sorted(made)) in weights:
+                kinds.setdefault(tuple(sorted(made)), []).append(row)
+    looked_up = table.type.where(lambda kind: _GRADIENT_OF_ROWS.fullmatch(kind) is not None)
+    for row in np.flatnonzero(looked_up & back).tolist():
+        kinds.setdefault(tuple(outputs[table.outputs.code[row]]), []).append(row)
+    fewest, unused = min(map(len, kinds.values()), default=1), list[int]()
+    for sides, rows in sorted(kinds.items(), key=lambda kind: math.prod(kind[0])):
+        room -= math.prod(sides) * (len(rows) // fewest)
+        unused += rows if room < 0 else []
+    found, note = np.array(sorted(unused), np.int64), message("finding.frozen.place")
+    none = np.zeros(len(found))
+    return cheaper_kernels(facts, found, none, "frozen.{}", lambda row: note, advise("freeze"), "medium")
+
+
+def _updated(facts: Facts, phase: I64) -> float | None:
+    """At most how many numbers a step updates on all ranks, from kernels of such phases; None if it is not known."""
+    table, sums = facts.kernel_table, Counter[int]()
+    rows = np.flatnonzero(phase == PHASES.index("optimizer"))
+    for row in rows.tolist():
+        sides = sides_of_shapes(unquoted(table.outputs.at(row)))
+        if not sides[0]:
+            return None
+        sums[int(table.type.code[row])] += sum(math.prod(each) for each in sides)
+    steps = phase[(phase >= 0) & (phase != PHASES.index("neither"))] == PHASES.index("optimizer")
+    times = int(np.count_nonzero(steps & ~np.append(False, steps[:-1])))
+    given = np.isin(purposes(facts), [PURPOSES.index("gradients"), PURPOSES.index("shards")])
+    sizes = facts.collectives.size[given]
+    if (sizes < 0).any():
+        return None
+    least = min(SIZES.values())
+    return max(sums.values(), default=0) / max(min(times, facts.count), 1) + int(sizes.sum()) / least
 
 
 def _size(shapes: str | None) -> int:
@@ -116,6 +175,23 @@ def _size(shapes: str | None) -> int:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "OP.FROZEN",
+        cls="compute",
+        inputs=("kernel_details", "shapes"),
+        check=frozen,
+        thresholds=GRADES,
+        advice=("freeze",),
+        gpu=("freeze",),
+        pages=(pages.TUNING,),
+        change="""\
++for weight in base.parameters():
++    weight.requires_grad_(False)
+ optimizer = torch.optim.AdamW(adapters.parameters())
+""",
+        sources=("PyTorch: torch.Tensor.requires_grad_",),
+        reach="cause",
+    ),
     Rule(
         "OP.ACCUMULATE",
         cls="compute",

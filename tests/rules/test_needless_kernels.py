@@ -146,6 +146,25 @@ def sparse(rows: int, tied: bool = False) -> Work:
     return work
 
 
+def trained_beside(updated: str, exchanged: int = 0) -> Work:
+    """Layers whose optimizer updates tensors of the sides ``updated``, once ranks have summed ``exchanged`` numbers."""
+
+    def work(job: Training, number: int) -> None:
+        for layer in range(4):
+            job.run("MatMulV3", 400, "2048,512;512,1024", "2048,1024", trained=f"{number}{layer}1")
+        for layer in reversed(range(4)):
+            place = {"op": "MmBackward0", "trained": f"<{number}{layer}1"}
+            job.run("MatMulV3", 400, "2048,1024;1024,512", "2048,512", **place)
+            job.run("MatMulV3", 300, "1024,2048;2048,512", "1024,512", **place)
+        if exchanged:
+            job.collective("hcom_allReduce", 100, count=exchanged)
+        begin = job.at
+        job.run("ApplyAdamWV2", 50, ";".join([updated] * 4), updated, "FLOAT", op="npu::_npu_fused_adamw")
+        job.trace.add(4001, 4001, "Optimizer.step#AdamW.step", begin - 2, 10, cat="user_annotation", args={})
+
+    return work
+
+
 _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
 """How long it takes to read what is sorted as fast as ``Add`` reads and writes, us."""
 
@@ -177,6 +196,12 @@ _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
             1200 * (1 - 512 / 64_000),
             "dense, most at table.py:159 in lookup()",
         ),
+        (
+            trained_beside("8,1024"),
+            "OP.FROZEN",
+            4 * 300,
+            "gradients of weights that the optimizer does not update (MatMulV3), most at model.py:10",
+        ),
         (summed("Mul"), "OP.MOVES", 4 * 100, "Moving and converting data (Cast)"),
     ],
 )
@@ -197,6 +222,7 @@ def test_what_its_reader_does_without_is_told_with_its_gain(
     [
         *(ranked(20_000), ranked(5, others=True), padded("Add"), repeated(4)),
         *(adapted("Concat"), adapted("Add", 512), sparse(8_000), sparse(64_000, tied=True)),
+        *(trained_beside("1024,512"), trained_beside("2097152"), trained_beside("8,1024", 1 << 22)),
     ],
 )
 def test_what_is_read_as_it_is_stays_untold(work: Work, tmp_path: Path) -> None:
@@ -204,7 +230,7 @@ def test_what_is_read_as_it_is_stays_untold(work: Work, tmp_path: Path) -> None:
     for number in range(1, 4):
         job.step(number, work)
     told = {row.id for row in job.found(tmp_path)}
-    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT", "OP.ADAPTER", "OP.EMBEDDING"} & told
+    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT", "OP.ADAPTER", "OP.EMBEDDING", "OP.FROZEN"} & told
 
 
 @pytest.mark.parametrize(("mask", "told"), [("1,1,4096,4096", True), ("2048,2048", False), ("2,1,1,4096", False)])
