@@ -200,7 +200,7 @@ def _pauses(facts: Facts, owners: tuple[Owner, ...], in_time: bool = False) -> D
         longest_ns < facts.limits[PAUSE_MS] * 1e6
         and beside is None
         and not owners[0].name
-        and (owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts)))
+        and (owners[0].calls or cost_of(facts, change, removes) <= sum(launching_gains(facts)))
     ):
         return None
     copied = _copying(facts, removes)

@@ -98,15 +98,15 @@ class Job:
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
-    def read_back(self, number: int, free: float) -> float:
-        """Kernels in four parts, after each of which the host waits for a long copy; no frame was recorded."""
+    def read_back(self, number: int, free: float, copy: float = 300, then: float = 100) -> float:
+        """Kernels in four parts, after each of which the host waits for a copy and works on; no frame was recorded."""
         begin = self.at
         for _ in range(4):
             for _ in range(8):
                 free = self.run("aten::mm", "aclnnMm_MatMulV3_MatMulV3", free, 200, "")
-            free = self.run("aten::copy_", "MEMCPY_ASYNC", free, 300, "", "PCIE_DMA_SQE")
+            free = self.run("aten::copy_", "MEMCPY_ASYNC", free, copy, "", "PCIE_DMA_SQE")
             self.trace.call("AscendCL@aclrtSynchronizeStreamWithTimeout", self.at, free + 5 - self.at)
-            self.at = free + 100
+            self.at = free + then
         self.trace.step(number, begin - 1, self.at - begin)
         return free
 
@@ -220,6 +220,12 @@ def test_what_is_waited_for_and_read_back_is_gone_with_the_wait(
     assert lead.id == first
     if back:
         assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * (300 + 100), rel=0.1)
+
+
+def test_what_a_program_does_with_what_it_has_read_is_a_pause_where_that_is_more_than_launching(tmp_path: Path) -> None:
+    lead = found(tmp_path, lambda job, number, free: job.read_back(number, free, 3, 2500))[0]
+    assert lead.id == "HOST.PAUSE"
+    assert (lead.gain_ns or 0) / 1000 == pytest.approx(4 * 2500, rel=0.05)
 
 
 def test_an_operation_that_computes_on_the_host_is_named(tmp_path: Path) -> None:
