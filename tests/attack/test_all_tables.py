@@ -51,15 +51,16 @@ def _tables(folder: Path) -> Path:
 
 
 KINDS = {
-    "job": lambda folder: ROOT / "fixtures/two_ranks", "profile": lambda folder: ROOT / "fixtures/healthy",
-    "database": lambda folder: small_database(folder / "a.db"), "kineto": lambda folder: ROOT / "fixtures/kineto",
-    "level 0": lambda folder: ROOT / "fixtures/level0", "snapshot": _snapshot,
-    "msprof": lambda folder: ROOT / "fixtures/msprof_two_devices", "MemScope": dumped, "service": _service,
-    "recording": _recording, "tables": _tables, "other": lambda folder: ROOT / "fixtures/chrome_generic",
+    "job": lambda folder: ROOT / "fixtures/two_ranks", "database": lambda folder: small_database(folder / "a.db"),
+    "profile": lambda folder: ROOT / "fixtures/healthy", "snapshot": _snapshot, "MemScope": dumped,
+    "kineto": lambda folder: ROOT / "fixtures/kineto", "service": _service, "recording": _recording,
+    "level 0": lambda folder: ROOT / "fixtures/level0", "tables": _tables,
+    "other": lambda folder: ROOT / "fixtures/chrome_generic",
+    "msprof": lambda folder: ROOT / "fixtures/msprof_two_devices",
 }  # fmt: skip
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_table_answers(kind, tmp_path):
     tables = opened_tables(KINDS[kind](tmp_path), Thresholds(), False, None)
