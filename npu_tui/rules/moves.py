@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.kernels import SIZES, matrix_flops, sides_of_shapes, unquoted
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.rules import pages
+from npu_tui.rules.bandwidth import best_speed
 from npu_tui.rules.compute import LAYOUT
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.kernels import cheaper_kernels
@@ -82,11 +84,11 @@ def _launched_by(facts: Facts, items: I64) -> Said:
     return message("finding.moves.launched", operations=most_common(names))
 
 
-_FUSED_PART = 1 / 3
+_FUSED_PART, _FUSED_MORE = 1 / 3, 6
 """What adding a gradient of 16 bits to one of 32 takes inside the product that makes it.
 
 It reads and writes the sum (8 bytes a number) and does not write the 16 bits (2); a cast and an addition of their own
-move 6 and 12.
+move 6 and 12. Those 6 bytes more take no time in a product that computes for longer than it moves all its bytes.
 """
 
 
@@ -104,8 +106,118 @@ def accumulated(facts: Facts) -> Draft | None:
     rows = np.concatenate((casts[told], sums[told]))
     note = message("finding.accumulated.place")
     expected = _FUSED_PART * table.duration[rows]
+    before, best = np.full(len(table), -1, np.int64), best_speed(facts)
+    before[following[following >= 0]] = np.flatnonzero(following >= 0)
+    made, product = before[casts[told]], table.type.where(lambda kind: "matmul" in kind.lower())
+    sizes = np.array([_size(table.outputs.at(row)) for row in casts[told]], np.int64)
+    known = product[made] & (sizes == [_size(table.outputs.at(row)) for row in made]) & (made >= 0)
+    if best is not None:
+        more = np.maximum((table.bytes[made] + _FUSED_MORE * sizes) / best - table.duration[made], 0) / 2  # of either
+        known &= np.isfinite(more)
+        expected = np.where(np.tile(known, 2), np.fmin(np.tile(more, 2), expected), expected)
+    saved = facts.per_unit(float(table.duration[rows].sum() - expected.sum()))
     return cheaper_kernels(
-        facts, rows, expected, "accumulated.{}", lambda row: note, advise("fused_accumulation"), "medium"
+        facts, rows, expected, "accumulated.{}", lambda row: note, advise("fused_accumulation"), "medium", None,
+        needless=saved,
+    )  # fmt: skip
+
+
+_TAKES = re.compile(r"gather|(?:strided)?slice|index", re.IGNORECASE)
+
+
+def unread(facts: Facts) -> tuple[Draft, ...]:
+    """Rows that are computed and that nothing reads afterwards: of a product, or of all layers before the last one."""
+    return tuple(draft for draft in (_taken_late(facts), _taken_early(facts)) if draft is not None)
+
+
+def _taken_late(facts: Facts) -> Draft | None:
+    """Products forward of which, but for conversions, only a kernel reads that takes a few rows out of what they made.
+
+    With the rows taken before it, a product still reads its weight.
+    """
+    table, following, best = facts.kernel_table, next_on_stream(facts.kernel_table), best_speed(facts)
+    made = [*(_rows_of(text) for text in table.outputs.values), (0, 0)]
+    product = table.type.where(lambda kind: "matmul" in kind.lower()) & (table.item >= 0) & (following >= 0)
+    taking = table.type.where(lambda kind: _TAKES.search(kind) is not None)
+    casts, keep, taker = table.type.where("Cast".__eq__), dict[int, float](), dict[int, int]()
+    flops = matrix_flops(table)
+    passed = np.isin(phases(facts.trace, np.maximum(table.item, 0)), [PHASES.index("forward"), PHASES.index("neither")])
+    device = facts.part.slices
+    if best is None or device is None:
+        return None
+    others = np.sort(facts.trace.slices.start[np.flatnonzero(device.copy | device.collective)])
+    for row in np.flatnonzero(product & passed & (taking[following] | casts[following])).tolist():
+        size, chain, at = made[table.outputs.code[row]], [row], int(following[row])
+        while at >= 0 and casts[at] and made[table.outputs.code[at]] == size:
+            chain.append(at)
+            at = int(following[at])
+        rows, wide = made[table.outputs.code[at]] if at >= 0 and taking[at] else (0, 0)
+        between = np.searchsorted(others, [table.start[row], table.start[at]])
+        if not 0 < wide == size[1] or not 0 < rows < HALF * size[0] or between[0] < between[1]:
+            continue
+        inner = flops[row] / (2 * math.prod(size))
+        weight = table.bytes[row] * inner * size[1] / (inner * sum(size) + math.prod(size))
+        keep |= dict.fromkeys(chain, rows / size[0])
+        taker |= dict.fromkeys(chain, at)
+        keep[row] = max(rows / size[0], min(float(np.nan_to_num(weight)) / best / float(table.duration[row]), 1.0))
+    sizes = {made[table.outputs.code[row]] for row in keep}
+    shapes = [*({_rows_of(each) for each in (unquoted(text) or "").split(";")} for text in table.shapes.values), set()]
+    apart = np.setdiff1d(np.flatnonzero(~taking), np.fromiter(keep, np.int64, len(keep)))
+    read = {size for code in np.unique(table.shapes.code[apart]).tolist() for size in shapes[code] & sizes}
+    found = [row for row in sorted(keep) if made[table.outputs.code[row]] not in read]
+    rows, note = np.array(found, np.int64), message("finding.unread.place")
+    expected = np.array([keep[row] for row in found]) * table.duration[rows]
+    words: dict[str, object] = {"needless": facts.per_unit(float(table.duration[rows].sum() - expected.sum()))}
+    takers = np.array(sorted({taker[row] for row in found}), np.int64)
+    words |= {"all": max((made[table.outputs.code[row]][0] for row in found), default=0)}
+    advice = advise("take_first")
+    return cheaper_kernels(facts, rows, expected, "unread.{}", lambda row: note, advice, "high", takers, **words)
+
+
+def _taken_early(facts: Facts) -> Draft | None:
+    """Work of both passes on rows of which only some are taken for the last product, such as all but padding."""
+    table, following = facts.kernel_table, next_on_stream(facts.kernel_table)
+    phase = np.full(len(table), -1, np.int64)
+    phase[table.item >= 0] = phases(facts.trace, table.item[table.item >= 0])
+    made = [*(_rows_of(text) for text in table.outputs.values), (0, 0)]
+    forward, back = (phase == PHASES.index(name) for name in ("forward", "backward"))
+    product = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower()) & forward)
+    taking = table.type.where(lambda kind: _TAKES.search(kind) is not None) & forward & (following >= 0)
+    taken, ends = dict[int, list[int]](), np.sort(table.start[back])
+    for row in np.flatnonzero(taking).tolist():
+        rows, wide = made[table.outputs.code[row]]
+        every, width = _rows_of((unquoted(table.shapes.at(row)) or "").split(";")[0])
+        if not 0 < rows < every or width != wide or int(following[row]) not in product:
+            continue
+        end = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, table.start[row])]
+        layers = product[[made[code][0] == every for code in table.outputs.code[product].tolist()]]
+        if len(layers) and not ((table.start[layers] > table.start[row]) & (table.start[layers] < end)).any():
+            taken.setdefault(every, []).append(rows)
+    if not taken or not back.any():
+        return None
+    every = max(taken, key=lambda rows: len(taken[rows]))
+    part = sum(taken[every]) / len(taken[every]) / every
+    sides = [*(_has_rows(text, every) for text in table.shapes.values), False]
+    linear = np.array(sides)[table.shapes.code] & (forward | back)
+    rows, note = np.flatnonzero(linear), message("finding.padded.place")
+    words: dict[str, object] = {"all": every, "real": round(part * every), "part": part}
+    words |= {"needless": facts.per_unit((1 - part) * float(table.duration[rows].sum()))}
+    expected, advice = (part * table.duration[rows]).astype(np.float64), advise("unpad")
+    draft = cheaper_kernels(facts, rows, expected, "padded.{}", lambda row: note, advice, "low", None, **words)
+    return draft and replace(draft, severity="low", choice=True, weight=float(table.duration[rows].sum()))
+
+
+def _rows_of(text: str) -> tuple[int, int]:
+    """The rows and columns of the first of the shapes ``text``; 0 without."""
+    sides = sides_of_shapes(unquoted(text))[0]
+    return (math.prod(sides[:-1]), sides[-1]) if sides else (0, 0)
+
+
+def _has_rows(text: str, rows: int) -> bool:
+    """Whether one of the shapes ``text`` has that many rows, or is a product that sums over them."""
+    shapes = sides_of_shapes(unquoted(text))
+    return any(rows in np.cumprod(sides[:-1]).tolist() for sides in shapes) or all(
+        rows in sides for sides in shapes[:2]
     )
 
 
@@ -190,6 +302,22 @@ RULES: tuple[Rule, ...] = (
  optimizer = torch.optim.AdamW(adapters.parameters())
 """,
         sources=("PyTorch: torch.Tensor.requires_grad_",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.ROWS",
+        cls="compute",
+        inputs=("kernel_details", "shapes"),
+        check=unread,
+        thresholds=GRADES,
+        advice=("take_first", "unpad"),
+        gpu=("take_first", "unpad"),
+        pages=(pages.TUNING,),
+        change="""\
+-logits = self.head(hidden).float()[last]
++logits = self.head(hidden[last]).float()
+""",
+        sources=("vLLM: logits of selected token indices alone", "FlashAttention: unpad_input"),
         reach="cause",
     ),
     Rule(

@@ -84,6 +84,13 @@ def summed(after: str) -> Work:
     return lambda job, number: passes(job, number, layer)
 
 
+def roomy(job: Training, number: int) -> None:
+    """Gradients that are summed apart from products which compute for longer than they move, as ``Add`` shows."""
+    for _ in range(10):
+        job.run("Add", 30, "4096,1024;4096,1024", "4096,1024", op="aten::add")
+    summed("Add")(job, number)
+
+
 def attended(mask: str) -> Work:
     """A fused attention that reads a ``mask``."""
 
@@ -146,6 +153,41 @@ def sparse(rows: int, tied: bool = False) -> Work:
     return work
 
 
+def prompted(taken: int, read: bool = False) -> Work:
+    """Logits of 4,096 tokens, ``taken`` of which go on once they are converted; or all of which are ``read`` too."""
+
+    def work(job: Training, number: int) -> None:
+        for _ in range(10):
+            job.run("Add", 30, "4096,1024;4096,1024", "4096,1024", op="aten::add")
+        job.run("MatMulV3", 4000, "4096,1024;1024,32000", "4096,32000", stack="model.py(40): forward")
+        job.run("Cast", 1000, "4096,32000", "4096,32000", made="FLOAT", op="aten::float", stack="head.py(7): logits")
+        if read:
+            job.run("ReduceSum", 100, "4096,32000", "4096", "FLOAT", op="aten::sum")
+        job.run("Slice", 10, f"{taken},32000", f"{taken},32000", "FLOAT", op="aten::slice", stack="head.py(8): logits")
+
+    return work
+
+
+def selected(rows: int, late: bool = False) -> Work:
+    """A pass over 4,096 rows, ``rows`` of which are taken for the head; a ``late`` layer works on all once more."""
+
+    def work(job: Training, number: int) -> None:
+        whole = ("4096,512;512,512", "4096,512")
+        for layer in range(4):
+            job.run("MatMulV3", 400, *whole, trained=f"{number}{layer}1")
+        job.run("GatherV2", 10, f"4096,512;{rows}", f"{rows},512", op="aten::index_select", trained=f"{number}81")
+        job.run("MatMulV3", 200, f"{rows},512;512,8000", f"{rows},8000", trained=f"{number}91")
+        if late:
+            job.run("MatMulV3", 400, *whole, trained=f"{number}71")
+            job.run("MatMulV3", 400, *whole, op="MmBackward0", trained=f"<{number}71")
+        job.run("MatMulV3", 400, f"{rows},8000;8000,512", f"{rows},512", op="MmBackward0", trained=f"<{number}91")
+        for layer in reversed(range(4)):
+            for read, made in (whole, ("512,4096;4096,512", "512,512")):
+                job.run("MatMulV3", 400, read, made, op="MmBackward0", trained=f"<{number}{layer}1")
+
+    return work
+
+
 def trained_beside(updated: str, exchanged: int = 0) -> Work:
     """Layers whose optimizer updates tensors of the sides ``updated``, once ranks have summed ``exchanged`` numbers."""
 
@@ -165,8 +207,10 @@ def trained_beside(updated: str, exchanged: int = 0) -> Work:
     return work
 
 
-_READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
-"""How long it takes to read what is sorted as fast as ``Add`` reads and writes, us."""
+_SPEED = 3 * 4096 * 1024 * 2 / 30
+"""As fast as ``Add`` reads and writes, bytes/us."""
+_READ = 4096 * 32_000 * 4 / _SPEED
+"""How long it takes to read what is sorted, us."""
 
 
 @pytest.mark.parametrize(
@@ -202,6 +246,12 @@ _READ = 4096 * 32_000 * 4 / (3 * 4096 * 1024 * 2 / 30)
             4 * 300,
             "gradients of weights that the optimizer does not update (MatMulV3), most at model.py:10",
         ),
+        (
+            prompted(4),
+            "OP.ROWS",
+            5000 * (1 - 4 / 4096) - 1024 * 32_000 * 2 / _SPEED + 4000 * 4 / 4096,
+            "Only a few of the 4,096 rows that MatMulV3 and Cast compute are read, most at head.py:8 in logits()",
+        ),
         (summed("Mul"), "OP.MOVES", 4 * 100, "Moving and converting data (Cast)"),
     ],
 )
@@ -222,6 +272,7 @@ def test_what_its_reader_does_without_is_told_with_its_gain(
     [
         *(ranked(20_000), ranked(5, others=True), padded("Add"), repeated(4)),
         *(adapted("Concat"), adapted("Add", 512), sparse(8_000), sparse(64_000, tied=True)),
+        *(prompted(4, read=True), prompted(3000), selected(2048, late=True)),
         *(trained_beside("1024,512"), trained_beside("2097152"), trained_beside("8,1024", 1 << 22)),
     ],
 )
@@ -230,7 +281,7 @@ def test_what_is_read_as_it_is_stays_untold(work: Work, tmp_path: Path) -> None:
     for number in range(1, 4):
         job.step(number, work)
     told = {row.id for row in job.found(tmp_path)}
-    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT", "OP.ADAPTER", "OP.EMBEDDING", "OP.FROZEN"} & told
+    assert not {"OP.SORT", "OP.PAD", "OP.REPEAT", "OP.ADAPTER", "OP.EMBEDDING", "OP.FROZEN", "OP.ROWS"} & told
 
 
 @pytest.mark.parametrize(("mask", "told"), [("1,1,4096,4096", True), ("2048,2048", False), ("2,1,1,4096", False)])
@@ -244,3 +295,22 @@ def test_half_of_a_dense_mask_is_told_as_a_choice(mask: str, told: bool, tmp_pat
         assert row.severity == "low"  # what the mask holds is not known
         assert "if it is causal" in words(row.title)
         assert (row.gain_ns or 0) / 1000 == pytest.approx(4 * 150, rel=0.05)
+
+
+def test_rows_that_are_left_out_before_the_last_product_are_told_as_a_choice(tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, selected(3072))
+    (found,) = (row for row in job.found(tmp_path, "low") if row.id == "OP.ROWS")
+    assert found.severity == "low"  # what the other rows hold is not known
+    assert "4,096 rows, of which 3,072 go to the last product" in words(found.title)
+    assert (found.gain_ns or 0) / 1000 == pytest.approx(12 * 400 / 4, rel=0.05)
+
+
+def test_a_sum_takes_no_time_in_a_product_that_has_room_for_it(tmp_path: Path) -> None:
+    """Three of the four follow such a product; the first one is told by its bytes."""
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, roomy)
+    (found,) = (row for row in job.found(tmp_path) if row.id == "OP.ACCUMULATE")
+    assert "1.100 ms per step more than within the products" in words(found.title)
