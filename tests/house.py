@@ -34,6 +34,8 @@ _FLAGS = {"is_kineto", "is_of_gpu", "on_gpu", "is_job", "is_service", "is_tables
 _OWN = {"snapshot": "memory snapshot", "scheduling": "cpu ftrace", "on_gpu": "kineto", "is_of_gpu": "kineto"}
 """Words in the names of files that are about a kind; others have the word of the question."""
 _OTHERS = {"curve", "row", "chart", "column", "table", "options"}  # what has a kind that nobody opens
+_NAMES = {"FOREIGN", "ASCEND", "KINETO", "GPU", "CLUSTER", "EXPERTS", "COMPANIONS", "OTHER", "OPPROF"}
+"""Constants that stand for a kind: of a recorder, or of the rank of a job."""
 _KINDS = {"database", "kineto", "service", "memory", "ftrace", "msprof_json", "opprof", "experts", "cluster", "job"}
 _IDLE_TICKS = 8
 """Of the 100 of a second: fewer are the polling of the terminal, more are findings that are still looked for."""
@@ -112,8 +114,9 @@ def numbers_of(checkout: Path) -> int:
 def asks_of(tree: ast.AST) -> Iterator[str]:
     """What code asks to know which kind of thing it has, but where it only asserts that.
 
-    A record that one kind alone has compared with None, a ``kind``, ``subject`` or ``nature`` compared with one of
-    them, a flag such as ``is_kineto``.
+    A record that one kind alone has compared with None or taken for a truth, a ``kind``, ``subject`` or ``nature``
+    compared with one of them, a recorder that is compared or whose kind is taken for a truth, a flag such as
+    ``is_job``.
     """
     asserted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Assert) for part in ast.walk(node)}
     for node in ast.walk(tree):
@@ -124,17 +127,61 @@ def asks_of(tree: ast.AST) -> Iterator[str]:
             if name in _FLAGS:
                 yield name
         elif isinstance(node, ast.Compare):
-            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            sides = [_plain(side) for side in (node.left, *node.comparators)]
+            parts = [part for side in sides for part in ast.walk(side)]
             attributes = [part for part in parts if isinstance(part, ast.Attribute)]
             names = {part.attr for part in attributes if getattr(part.value, "id", "") not in _OTHERS}
             names |= {part.id for part in parts if isinstance(part, ast.Name)}
             values = {part.value for part in parts if isinstance(part, ast.Constant)}
-            if None in values and (found := names & _OF_A_KIND):
-                yield min(found)
-            elif names & {"kind", "subject"} and values & _KINDS:
+            records = set(map(_record_of, sides)) & _OF_A_KIND
+            if None in values and records:
+                yield min(records)
+            elif names & {"kind", "kinds", "subject"} and (values & _KINDS or names & _NAMES):
                 yield "kind"
+            elif names & {"recorder", "recorder_of", "recorder_named"} and names & _NAMES:
+                yield "kineto"
             elif "nature" in names:
                 yield "nature"
+        for name in (_record_of(test) for test in _truths_of(node) if isinstance(test, ast.Attribute)):
+            if name in _OF_A_KIND - {"experts"}:  # those of a job are a list
+                yield name
+            elif name == "recorder":
+                yield "kineto"
+
+
+def _record_of(side: ast.expr) -> str:
+    """The name of an attribute, or of what its kind is asked for; empty for what no kind has."""
+    if isinstance(side, ast.Name):
+        return side.id
+    if not isinstance(side, ast.Attribute) or getattr(side.value, "id", "") in _OTHERS:
+        return ""
+    if side.attr == "kind" and "recorder" in ast.unparse(side):
+        return "recorder"
+    return "" if ast.unparse(side).endswith(("trace.roles", "report.roles")) else side.attr  # of lanes, and a list
+
+
+def _plain(side: ast.expr) -> ast.expr:
+    """What ``side`` of a comparison is, without the name that it is given."""
+    return side.value if isinstance(side, ast.NamedExpr) and isinstance(side.value, ast.Attribute) else (
+        side.target if isinstance(side, ast.NamedExpr) else side
+    )  # fmt: skip
+
+
+def _truths_of(node: ast.AST) -> Iterator[ast.expr]:
+    """What ``node`` takes for true or false."""
+    tests: list[ast.expr] = []
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        tests = [node.test]
+    elif isinstance(node, ast.comprehension):
+        tests = list(node.ifs)
+    while tests:
+        test = tests.pop()
+        if isinstance(test, ast.BoolOp):
+            tests += test.values
+        elif isinstance(test, ast.UnaryOp):
+            tests.append(test.operand)
+        else:
+            yield _plain(test)
 
 
 def _is_own(path: Path, asked: str) -> bool:

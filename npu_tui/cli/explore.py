@@ -210,7 +210,7 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
     from npu_tui.nearby import holds_several
 
     path, survey, subject = opening.path, opening.survey, subject_at(opening)
-    if subject.id == "service" and opening.source.path != path and path.is_dir():  # it lies among others
+    if subject.lies_among and opening.source.path != path and path.is_dir():
         return holds_several(path, survey)
     return subject.of_several and (holds_several(path, survey) or (chosen and not is_kept(path, survey)))
 

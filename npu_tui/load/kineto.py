@@ -17,6 +17,7 @@ import mmap
 import re
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +36,7 @@ from npu_tui.trace.classes import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import COPY, DEVICE_CATEGORIES, FILL, KERNEL, LAUNCH, made_up_links
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EVENTS, Trace
-from npu_tui.trace.recorder import recorder_of
+from npu_tui.trace.recorder import recorder_by, recorder_of
 from npu_tui.trace.side_file import held_bytes, open_regular
 
 _FRAMES = "python_function"
@@ -62,11 +63,17 @@ def renamed(categories: dict[str, int], link_categories: dict[str, int]) -> None
         codes.update(pairs)
 
 
-def complete(trace: Trace) -> None:
-    """Add the links and call stacks that Kineto leaves out."""
-    _link_launches(trace)
-    _link_operations(trace)
-    _add_stacks(trace)
+def complete(trace: Trace, categories: Sequence[str]) -> None:
+    """Add the links and call stacks that Kineto leaves out, where the file has its ``categories``."""
+    if recorder_by(categories).kind:
+        _link_launches(trace)
+        _link_operations(trace)
+        _add_stacks(trace)
+
+
+def rank_in(path: str, categories: Sequence[str]) -> int | None:
+    """The rank that Kineto wrote into the file at ``path`` with events of ``categories``; None without it."""
+    return distributed(path).rank if recorder_by(categories).kind else None
 
 
 def _link_launches(trace: Trace) -> None:

@@ -33,13 +33,12 @@ from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.tables import is_of_tables
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import Advance, ReadingOutcome, WholeColumns, boundary_from, read_tolerantly
-from npu_tui.load.kineto import complete, distributed, link_events
+from npu_tui.load.kineto import complete, link_events, rank_in
 from npu_tui.load.times import TimeUnit, time_unit
 from npu_tui.load.unpack import OpenFile, open_file, open_plain
 from npu_tui.native.library import Library, library
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.recorder import recorder_by
 
 ALONE_BYTES = 4 << 20
 """A smaller file is scanned before another thread would have begun."""
@@ -307,15 +306,13 @@ class TextReading(Struct):
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
         self.watcher.report(size, size, self.whole.count)
-        recorder, rank = recorder_by(self.whole.categories.values_in_order), source.rank
-        if recorder.kind and rank is None:
-            rank = distributed(files[0].path).rank
+        categories, rank = [*self.whole.categories.values_in_order], source.rank
+        rank = rank_in(files[0].path, categories) if rank is None else rank
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
         trace.held, trace.is_fine = self.held, self.is_fine
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
             raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
-        if recorder.kind:
-            complete(trace)
+        complete(trace, categories)
         link_events(trace)
         return trace
 

@@ -177,10 +177,11 @@ def _replayed_model(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles 
     """The model that replays ``texts``: of pipelines, roles or ranks. Raises ``InputError`` where ``job`` has none."""
     words = [" ".join(text.split()) for text in texts]
     of_ranks = words and all(_RANK.fullmatch(text) for text in words)
-    if len(job.blamed) and (of_ranks or (job.roles is None and not job.pipelines.runs)):
+    has_roles = job.roles is not None
+    if len(job.blamed) and (of_ranks or not (has_roles or job.pipelines.runs)):
         return _Ranks(job)
     of_roles = words and all(_TAIL.fullmatch(text) or _ROLE.fullmatch(text) for text in words)
-    return _Pipelines(job) if job.pipelines.runs and not (job.roles is not None and of_roles) else _Roles(job)
+    return _Pipelines(job) if job.pipelines.runs and not (has_roles and of_roles) else _Roles(job)
 
 
 def job_changes(job: Job, finding: Finding) -> list[str]:

@@ -35,7 +35,7 @@ from npu_tui.profile.finding_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.module_tables import BORROWED_CODE
-from npu_tui.profile.parts import FOREIGN, Selection
+from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, Table, declared_tables, us
 from npu_tui.profile.trace_tables import distinct_events
@@ -244,7 +244,7 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     }
     args = {"overlap.before": {"count": len(before), "all": every}}
     # What has no device, without a profile of the NPU beside it, misses one thing: that.
-    foreign = source.kind in FOREIGN and not parts  # of another tool: one reason for all that is not known
+    foreign = recorder.has_one_reason and not parts  # of another tool: one reason for all that is not known
     is_alone = (subject_named(source.kind).is_alone and not parts) or foreign
     told = () if is_alone and not foreign else applies.items()
     missing = [id for id, holds in told if holds and id not in recorder.unsaid]

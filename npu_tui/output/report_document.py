@@ -180,15 +180,21 @@ def _source_kind(source: SourcePart) -> str:
     return say(f"source.kind.{source.kind}")
 
 
+def _about_service(report: Report) -> Iterator[str]:
+    steps = [row.steps for row in report.service_engines]
+    about = service_about(report.request_count, sum(steps), len(steps))
+    yield say("list.colon").join((_source_kind(report.source), about))
+    yield f"npu-tui {report.source.tool_version}"
+
+
+_ABOUT = {"service": _about_service}  # what is said of what has no lanes of a device
+
+
 def _about_report(report: Report) -> Iterator[str]:
     """What was read, the selection if there is one, and which version says so."""
     source, trace, selection = report.source, report.trace, report.selection
-    if source.kind == "service":
-        steps = [row.steps for row in report.service_engines]
-        yield say("list.colon").join(
-            (_source_kind(source), service_about(report.request_count, sum(steps), len(steps)))
-        )
-        yield f"npu-tui {source.tool_version}"
+    if own := _ABOUT.get(source.kind):
+        yield from own(report)
         return
     size, lanes, slices = size_text(source.bytes), count_text(trace.lanes), count_text(trace.slices)
     if is_alone(report):

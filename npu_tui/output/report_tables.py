@@ -26,7 +26,6 @@ from npu_tui.output.document import (
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
 from npu_tui.profile.finding_tables import PATH_OWNERS
 from npu_tui.profile.launch_tables import RANGES
-from npu_tui.profile.parts import FOREIGN
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, declared_tables
 from npu_tui.profile.table import Table as DataTable
@@ -85,9 +84,9 @@ def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
     missing = {missing_answer.id for missing_answer in report.not_checked}
     kind, writer = report.source.kind, report.source.writer
-    if kind in FOREIGN and is_alone(report):
-        return []
     recorder = recorder_named(kind, writer)
+    if recorder.has_one_reason and is_alone(report):
+        return []
     lines = [say(f"again.{kind}")] if is_alone(report) else []
     lines += [say(key) for key, ids in recorder.again if missing.intersection(ids)]
     if 0 < report.source.step_count < FEWEST_STEPS:

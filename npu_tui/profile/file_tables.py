@@ -15,7 +15,6 @@ from npu_tui.analysis.device import core_lanes, lane_times
 from npu_tui.load.companion_schema import NIC, ROCE
 from npu_tui.load.formats.opprof import Core, measured_cores
 from npu_tui.profile.columns import absolute
-from npu_tui.profile.parts import FOREIGN
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     COLUMNS,
@@ -48,7 +47,7 @@ LaneRow = tuple[str, str, int | None, int, float | None, int | None, int | None]
 
 
 def _is_shown(profile: Profile) -> bool:
-    return profile.kind in FOREIGN or (recorder_named(profile.kind).has_lanes_alone and not profile.devices)
+    return recorder_named(profile.kind).shows_lanes(bool(profile.devices))
 
 
 def _of_operator(profile: Profile) -> list[Core]:

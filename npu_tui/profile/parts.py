@@ -128,9 +128,6 @@ PROFILES = (
 )  # fmt: skip
 """What profiles and traces of other tools are; any other has the name of its subject as its kind."""
 
-FOREIGN = frozenset({"chrome_trace", "opprof"})
-"""What has lanes and names, or one kernel, but no device whose time could be judged."""
-
 # Formats whose files are of the kind of the same name.
 _NAMED = frozenset({"trace_view_json", "msprof_json", "msmonitor"})
 

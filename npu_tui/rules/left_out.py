@@ -170,21 +170,22 @@ def with_launches(found: Findings, trace: Trace, kind: str, source: Source | Non
         return replace(found, verdict=(message("finding.verdict.one_operator", **words),))
     if [line.code for line in found.verdict if isinstance(line, Message)] != [_NO_DEVICE]:
         return found
-    if kind == "kineto":
-        launches = np.array([_LAUNCH.match(name) is not None for name in trace.names] + [False])
-        count = int(np.count_nonzero(launches[trace.slices.name[runtime_calls(trace)]]))
-        said = message("finding.verdict.no_kernels", count=count) if count else message("finding.verdict.host_alone")
-        return replace(found, verdict=(said,))
-    if kind == "chrome_trace":
-        lines = [*_core_verdicts(trace)] or [message("finding.verdict.other_tool")]
-        return replace(found, verdict=tuple(lines))
-    return found
+    own = _WITHOUT_DEVICE.get(kind)
+    return found if own is None else replace(found, verdict=tuple(own(trace)))
+
+
+def _launched_verdict(trace: Trace) -> Iterator[Message]:
+    """How much was launched on a device that was not recorded."""
+    launches = np.array([_LAUNCH.match(name) is not None for name in trace.names] + [False])
+    count = int(np.count_nonzero(launches[trace.slices.name[runtime_calls(trace)]]))
+    yield message("finding.verdict.no_kernels", count=count) if count else message("finding.verdict.host_alone")
 
 
 def _core_verdicts(trace: Trace) -> Iterator[Message]:
-    """How busy the pipes of one kernel's cores were, or the cores that ran tasks; nothing for any other trace."""
+    """How busy the pipes of one kernel's cores were, or the cores that ran tasks; that any other is of another tool."""
     lanes, are_cores = core_lanes(trace)
     if not len(lanes):
+        yield message("finding.verdict.other_tool")
         return
     times = lane_times(trace)
     at = np.searchsorted(times.lane, lanes)
@@ -204,6 +205,10 @@ def _core_verdicts(trace: Trace) -> Iterator[Message]:
         if times.chained[k]
     ]
     yield message("finding.verdict.chain", time=whole, parts=parts, between=times.between / whole)
+
+
+_WITHOUT_DEVICE = {"kineto": _launched_verdict, "chrome_trace": _core_verdicts}
+"""The verdict on a trace without a device, by its kind."""
 
 
 def _called(trace: Trace, lane: int) -> str:

@@ -66,6 +66,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     One that ``is_alone`` has no devices, though a profile of the NPU may lie beside it: without that a report says
     ``not_checked.<id>``, and in ``again.<id>`` what to collect. ``ways`` is what one may do with the next recording.
+    One that ``lies_among`` others is not opened in their place.
 
     ``findings`` are the kinds that only it has, ``differences`` those of two that are compared. ``measures`` are its
     own figures for the gate; ``of_others`` is said where one of these or of the findings is asked about something else,
@@ -83,6 +84,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     summary: Callable[[Profile], list[Fact]] = lambda profile: []
     is_profiled: bool = True
     is_alone: bool = False
+    lies_among: bool = False
     ways: str = "again.compare"
     hint: tuple[str, str] | None = None
     tabs: Mapping[str, str] = field(default_factory=dict)

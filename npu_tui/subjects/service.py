@@ -44,6 +44,7 @@ SUBJECT = Subject(
     summary=_summary,
     is_profiled=False,
     is_alone=True,
+    lies_among=True,
     ways="again.limits",
     hint=("requests", "tab_lines"),
     tabs={

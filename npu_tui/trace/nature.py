@@ -17,7 +17,8 @@ class Nature(Struct, frozen=True):
     ``rules`` is the module of ``npu_tui.rules`` that judges all of it, empty where the rules about devices do.
     ``folds`` gives the turn in which a layer folds (its number, and how many of its kind stand above it), lowest first;
     None where the kinds of layers decide. ``has_holders``: its charts are of memory, and who holds it is drawn.
-    ``no_free`` says why times in which a device is free are not known.
+    ``no_free`` says why times in which a device is free are not known, ``uncovered`` that nothing beside it ran
+    meanwhile. ``replays_ids``: a cause that is left out is named by the id of its finding.
     """
 
     subject: str = "profile"
@@ -30,6 +31,8 @@ class Nature(Struct, frozen=True):
     folds: Callable[[int, int], tuple[int, int]] | None = None
     has_holders: bool = False
     no_free: str = ""
+    uncovered: str = ""
+    replays_ids: bool = False
 
     @property
     def kind(self) -> str:

@@ -43,7 +43,8 @@ class Recorder(Struct, frozen=True, kw_only=True):
     of a kernel whose name is of no product. ``names_fused``: names tell which kernels are fused. ``has_frames``: each
     call of a function is a slice; the line of code is then where the function begins. ``has_runtime``: calls of the
     runtime lie among the operations of the host. ``has_files``: environment and tables lie beside a trace.
-    ``has_lanes_alone``: without a device its lanes are what there is to show. ``collective_args`` tell type, group and
+    ``shows_lanes``, with devices or without them, in a table of their own. ``has_one_reason`` for all that is not
+    known: it is of another tool. ``collective_args`` tell type, group and
     number of a collective, which ``counts_in_job`` if it is that in the job; collectives that ``waits_within`` are
     kernels that wait in themselves. What wrote a rank of a job may have no trace (``has_trace``), no moments of time
     (``has_times``) or no profile at all; ``is_of_any``: what it lacks the job lacks, whatever its other ranks have, and
@@ -80,7 +81,8 @@ class Recorder(Struct, frozen=True, kw_only=True):
     has_frames: bool = False
     has_runtime: bool = False
     has_files: bool = True
-    has_lanes_alone: bool = False
+    shows_lanes: Callable[[bool], bool] = lambda has_devices: False
+    has_one_reason: bool = False
     has_trace: bool = True
     has_times: bool = True
     is_profile: bool = True
@@ -149,7 +151,7 @@ KINETO = Recorder(
     has_frames=True,
     has_runtime=True,
     has_files=False,
-    has_lanes_alone=True,
+    shows_lanes=lambda has_devices: not has_devices,
     collective_args=("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank"),
     counts_in_job=True,
     advice="gpu",
@@ -186,6 +188,12 @@ GPU = replace(
 """PyTorch's own profiler on a GPU, or on another device that is no NPU."""
 
 
+OTHER, OPPROF = (
+    replace(ASCEND, kind=kind, shows_lanes=lambda has_devices: True, has_one_reason=True)
+    for kind in ("chrome_trace", "opprof")
+)
+"""What has lanes and names, or one kernel, but no device whose time could be judged."""
+
 CLUSTER = replace(
     ASCEND,
     kind="cluster",
@@ -221,7 +229,7 @@ def recorder_by(categories: Sequence[str]) -> Recorder:
     return KINETO if kineto.NPU in categories else GPU
 
 
-_OF_KIND = {one.kind: one for one in (KINETO, CLUSTER, EXPERTS, COMPANIONS)}
+_OF_KIND = {one.kind: one for one in (KINETO, OTHER, OPPROF, CLUSTER, EXPERTS, COMPANIONS)}
 _BY_WRITER = {"msprof": MSPROF, "mindspore": MINDSPORE, "msprof_json": MSPROF}
 
 

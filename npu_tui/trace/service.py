@@ -321,6 +321,8 @@ SERVICE = Nature(
     has_steps=False,
     by_category=True,
     rules="service_verdict",
+    uncovered="service.uncovered",
+    replays_ids=True,
     folds=lambda pid, above: (3, 100 - above) if pid >= SERVICE_PID else (0, -above),
 )
 """A trace of a service: what the tables say stays longest, the first of them at last."""

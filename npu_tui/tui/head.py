@@ -434,9 +434,10 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
 
 def _form(source: Source | None) -> str:
     """The word for text or database before a profile's path; empty for a text that has no database beside it."""
-    if source is None or (source.kind != "database" and twin_of(source) is None):
+    is_database = source is not None and source.kind == "database"
+    if source is None or not (is_database or twin_of(source)):
         return ""
-    return say("header.database" if source.kind == "database" else "header.text") + ": "
+    return say("header.database" if is_database else "header.text") + ": "
 
 
 def _device_name(device: int | None) -> str:

@@ -332,7 +332,9 @@ def across(session: Session, selected: Selected, onward: bool) -> Selected | Non
     others = [number for number in range(len(traces)) if (number in serving) != onward]
     if onward:  # the rank whose process ran the batch, where a process is known
         row = _rows(traces[selected.trace], np.array([selected.item]))[0]
-        process = service.batches.process[row] if (service := traces[selected.trace].service) and row >= 0 else -1
+        service = traces[selected.trace].service
+        assert service is not None
+        process = service.batches.process[row] if row >= 0 else -1
         others = [n for n in others if process in _processes(traces[selected.trace], traces[n])] or others
     for number in others:
         if number < len(session.profiles) and meet(session, selected.trace, number):
@@ -412,7 +414,8 @@ def _batch(session: Session, selected: Selected, number: int) -> Selected | None
             [np.zeros(0, np.int64), *(np.arange(lane.first, lane.last) for lane in lanes if lane.name.startswith(part))]
         )
         rows = _rows(trace, items)
-        ours = (rows >= 0) & np.isin(trace.service.batches.process[rows], processes) if trace.service else rows < 0
+        assert trace.service is not None
+        ours = (rows >= 0) & np.isin(trace.service.batches.process[rows], processes)
         items = items[ours] if ours.any() else items  # those of the process that was profiled, where that is known
         at = _most_shared(trace.slices.start[items], trace.slices.end[items], start, end)
         if at is not None:

@@ -235,8 +235,8 @@ class TraceWalk:
         if item is None:
             place = across(self._session, selected, onward) if self._session.whole else None
             if place is None:
-                beside = onward and trace.service is not None and len(self._scene.traces) > 1
-                return say("service.uncovered") if beside else missing
+                why = trace.nature.uncovered if onward and len(self._scene.traces) > 1 else ""
+                return say(why) if why else missing
             self._go(place)
             there = self._scene.traces[place.trace]
             return say("service.across", name=_slice_name(there, place.item), label=rank_name(self._scene, place.trace))

@@ -75,7 +75,7 @@ def findings(now: Context) -> Content:
             told=partial(finding_text, now.profile, finding, number),
             explained=partial(what_to_do, now.profile, finding),
             minor=not is_work(finding),
-            cause=finding.whatif or (finding.id if now.profile.trace.service is not None else ""),
+            cause=finding.whatif or (finding.id if now.profile.trace.nature.replays_ids else ""),
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]
