@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
@@ -143,6 +144,9 @@ def dtype(facts: Facts) -> Draft | None:
     rows, half = np.flatnonzero(plain), np.flatnonzero(matrix & table.dtypes.where(is_half))
     expected, measured = _time_in_16_bits(facts, half, rows)
     saved, note = table.duration[rows] - expected, message("finding.dtype.place")
+    hf32 = table.details.get("hf32")
+    refused = hf32 is not None and bool((plain & hf32.where("NO".__eq__)).any())
+    half_or_hf32 = advise("mixed_precision", *["allow_hf32"] * refused)
     # What most of it is known by.
     by_pace = 2 * saved[measured].sum() < saved.sum()
     rows, expected = rows[saved > 0], expected[saved > 0]
@@ -150,14 +154,15 @@ def dtype(facts: Facts) -> Draft | None:
         moving = _beside_products(facts, matrix)
         rows, expected = np.append(rows, moving), np.append(expected, table.duration[moving] / 2)
     draft = (
-        cheaper_kernels(facts, rows, expected, "dtype.{}_plain", lambda row: note, advise("mixed_precision"), "medium")
+        cheaper_kernels(facts, rows, expected, "dtype.{}_plain", lambda row: note, half_or_hf32, "medium")
         if by_pace
         else cheaper_kernels(facts, rows, expected, "dtype.{}_mixed", lambda row: note, advise("autocast_all"))
     )
     cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
     if draft is not None or not cube or wide < facts.limits[FLOAT_SHARE] * cube:
         return draft
-    return kernels_of_a_kind(facts, "dtype", plain, share=wide / cube, time=cube)
+    draft = kernels_of_a_kind(facts, "dtype", plain, share=wide / cube, time=cube)
+    return replace(draft, advice=(*half_or_hf32, *advise("autocast_all")))
 
 
 def _beside_products(facts: Facts, matrix: Bools) -> I64:
@@ -343,7 +348,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("kernel_details",),
         check=dtype,
         thresholds=(FLOAT_SHARE, *GRADES),
-        advice=("mixed_precision", "autocast_all"),
+        advice=("mixed_precision", "allow_hf32", "autocast_all"),
         pages=(pages.AMP,),
         change="""\
 -out = model(x)

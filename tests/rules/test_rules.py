@@ -290,6 +290,15 @@ def test_tables_beside_the_trace() -> None:
     assert not odd.has("pmu")
 
 
+@pytest.mark.parametrize(("eligible", "named"), [("NO", True), ("YES", False), (None, False)])
+def test_hf32_is_named_where_products_in_float_do_without_it(eligible: str | None, named: bool) -> None:
+    row = kernel(**{"Input Data Types": '"FLOAT;FLOAT"'})
+    row |= {"HF32 Eligible": eligible} if eligible else {}
+    draft = check("DTYPE", facts_of(job("healthy"), kernels=[row] * 3))
+    assert isinstance(draft, Draft)
+    assert any("allow_hf32" in words(advice) for advice in draft.advice or ()) == named
+
+
 def test_environment() -> None:
     found = job("healthy")
     good = {
