@@ -258,6 +258,8 @@ def frozen(facts: Facts) -> Draft | None:
     for sides, rows in sorted(kinds.items(), key=lambda kind: math.prod(kind[0])):
         room -= math.prod(sides) * (len(rows) // fewest)
         unused += rows if room < 0 else []
+    if not product[unused].any():
+        return None  # a sparse gradient may leave an embedding to rows that no tensor shows
     found, note = np.array(sorted(unused), np.int64), message("finding.frozen.place")
     none = np.zeros(len(found))
     return cheaper_kernels(facts, found, none, "frozen.{}", lambda row: note, advise("freeze"), "medium")
