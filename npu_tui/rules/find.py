@@ -173,7 +173,7 @@ OF_TORCH = frozenset(
         "affinity", "ai_cpu_operators", "mixed_precision", "formats", "checkpointing", "leak_detach", "not_recorded",
         "profile_again", "level1_tasks", "late_unknown", "launch_blocking", "overlap_steps", "record_host", "gc_record",
         "deterministic", "undetermined", "anomaly", "topk", "fixed_shape", "timers", "grouped_products", "sum_together",
-        "fetch_itself",
+        "fetch_itself", "allow_hf32", "sparse_rows", "windows",
     )
 )  # fmt: skip
 """Advice that names what only torch_npu and its profiler have."""

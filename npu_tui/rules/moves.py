@@ -84,11 +84,11 @@ def _launched_by(facts: Facts, items: I64) -> Said:
     return message("finding.moves.launched", operations=most_common(names))
 
 
-_FUSED_PART, _FUSED_MORE = 1 / 3, 6
-"""What adding a gradient of 16 bits to one of 32 takes inside the product that makes it.
+_FUSED_PART = 1 / 3
+"""What adding a gradient of 16 bits to one of 32 takes inside the product that makes it, of what it takes apart.
 
 It reads and writes the sum (8 bytes a number) and does not write the 16 bits (2); a cast and an addition of their own
-move 6 and 12. Those 6 bytes more take no time in a product that computes for longer than it moves all its bytes.
+move 6 and 12. How much of that a product hides is not known.
 """
 
 
@@ -106,15 +106,6 @@ def accumulated(facts: Facts) -> Draft | None:
     rows = np.concatenate((casts[told], sums[told]))
     note = message("finding.accumulated.place")
     expected = _FUSED_PART * table.duration[rows]
-    before, best = np.full(len(table), -1, np.int64), best_speed(facts)
-    before[following[following >= 0]] = np.flatnonzero(following >= 0)
-    made, product = before[casts[told]], table.type.where(lambda kind: "matmul" in kind.lower())
-    sizes = np.array([_size(table.outputs.at(row)) for row in casts[told]], np.int64)
-    known = product[made] & (sizes == [_size(table.outputs.at(row)) for row in made]) & (made >= 0)
-    if best is not None:
-        more = np.maximum((table.bytes[made] + _FUSED_MORE * sizes) / best - table.duration[made], 0) / 2  # of either
-        known &= np.isfinite(more)
-        expected = np.where(np.tile(known, 2), np.fmin(np.tile(more, 2), expected), expected)
     saved = facts.per_unit(float(table.duration[rows].sum() - expected.sum()))
     return cheaper_kernels(
         facts, rows, expected, "accumulated.{}", lambda row: note, advise("fused_accumulation"), "medium", None,

@@ -84,13 +84,6 @@ def summed(after: str) -> Work:
     return lambda job, number: passes(job, number, layer)
 
 
-def roomy(job: Training, number: int) -> None:
-    """Gradients that are summed apart from products which compute for longer than they move, as ``Add`` shows."""
-    for _ in range(10):
-        job.run("Add", 30, "4096,1024;4096,1024", "4096,1024", op="aten::add")
-    summed("Add")(job, number)
-
-
 def attended(mask: str) -> Work:
     """A fused attention that reads a ``mask``."""
 
@@ -305,12 +298,3 @@ def test_rows_that_are_left_out_before_the_last_product_are_told_as_a_choice(tmp
     assert found.severity == "low"  # what the other rows hold is not known
     assert "4,096 rows, of which 3,072 go to the last product" in words(found.title)
     assert (found.gain_ns or 0) / 1000 == pytest.approx(12 * 400 / 4, rel=0.05)
-
-
-def test_a_sum_takes_no_time_in_a_product_that_has_room_for_it(tmp_path: Path) -> None:
-    """Three of the four follow such a product; the first one is told by its bytes."""
-    job = Training()
-    for number in range(1, 4):
-        job.step(number, roomy)
-    (found,) = (row for row in job.found(tmp_path) if row.id == "OP.ACCUMULATE")
-    assert "1.100 ms per step more than within the products" in words(found.title)

@@ -36,7 +36,7 @@ def _of_acl(call: str) -> ByHand:
 def test_a_program_without_python_gets_no_advice_of_torch(tmp_path: Path, call: str) -> None:
     profile = profile_at(_of_acl(call).write(tmp_path))
     told = profile.findings.findings
-    assert next(each for each in told if each.severity == "high").id == "DISPATCH.VERTICAL"
+    assert {"HOST.PAUSE", "DISPATCH.VERTICAL"} < {each.id for each in told if each.severity == "high"}
     advice = [words(text) for each in told for text in each.advice]
     assert any("Let the host run ahead" in text for text in advice)
     assert not [text for text in advice if _TORCH.search(text)]
