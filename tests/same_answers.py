@@ -56,6 +56,7 @@ UNLIKE = (
     "cross_check[",  # a database has no tables of the profiler to compare with
     "files[",  # other files lie there
     "findings[KERNEL.BOUND]",  # it reads OP State, which a database before schema 1.1 does not keep
+    "findings[DTYPE].advice[",  # nor HF32 Eligible
 )
 """Fields that no database can answer as a text does."""
 

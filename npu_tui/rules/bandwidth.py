@@ -449,7 +449,7 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.TUNING,),
         change="""\
 -x = self.proj(x)  # Conv3d whose stride is its kernel, on [patches, 3, 2, 14, 14]
-+x = torch.nn.functional.linear(x.flatten(1), self.proj.weight.flatten(1))
++x = x.flatten(1) @ self.proj.weight.flatten(1).T
 """,
         sources=("operator tuning guide 0-05",),
         reach="cause",

@@ -218,6 +218,8 @@ def test_level0(real: Sample) -> None:
         "MEM.L2",
         "MEM.VECTOR",
         "MFU",
+        "OP.FROZEN",
+        "OP.ROWS",
     }
     assert {each["id"] for each in found["not_checked"]} == unknown | unjudged
 

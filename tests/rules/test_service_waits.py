@@ -306,8 +306,11 @@ def test_a_scheduler_that_stands_still_now_and_then_is_said_so(tmp_path: Path) -
             name: tuple(moment + moved for moment in getattr(batch, name)) for name in ("execute", "forward", "sample")
         }
         batches.append(replace(batch, schedule=(opened, batch.schedule[1] + moved), **later))
-    for request in served.requests:
-        request.enqueue += 0
+    stops = [batch.schedule[0] for batch in served.batches[::5]]
+    for request in served.requests:  # all that comes after a stop is later by it
+        for name in ("arrival", "begun", "enqueue", "ready", "dequeued", "prefill_end", "first_token", "last_token"):
+            moment = getattr(request, name)
+            setattr(request, name, moment + slow * sum(stop < moment for stop in stops))
     served.batches[:] = batches
     Folder(served).write(tmp_path / "now_and_then")
     found = judge(timeline(read_service(tmp_path / "now_and_then"))).findings.findings

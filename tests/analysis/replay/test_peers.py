@@ -44,7 +44,7 @@ def test_little_lateness_counts_where_it_is_no_chance() -> None:
 def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
     count = len(elapsed)
     nothing, never = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    trace: Any = SimpleNamespace(slices=SimpleNamespace(lane=nothing), names=[], known=ValueCache())
+    trace: Any = SimpleNamespace(slices=SimpleNamespace(lane=nothing), names=[], categories=[], known=ValueCache())
     collectives = Collectives(
         np.arange(count),
         np.array(elapsed),
