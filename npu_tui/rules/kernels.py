@@ -230,7 +230,7 @@ def cheaper_kernels(
     kinds = [brief(name, 40) for name, _ in ranked(spent, NAMED)]
     words = {"time": took / facts.count, "less": (took - saved) / facts.count, "unit": facts.unit, "kinds": kinds}
     words |= {"count": len(rows), "share": facts.share(took), "names": counts, "at": at, "each": facts.per_unit(took)}
-    words |= {"shapes": most_time(table, rows, table.duration), **more}
+    words |= {"needless": facts.per_unit(saved), "shapes": most_time(table, rows, table.duration), **more}
     title = message(f"finding.{text.format('title')}", **words)
     return Draft(
         severity_of(facts.limits, share),

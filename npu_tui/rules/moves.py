@@ -106,11 +106,8 @@ def accumulated(facts: Facts) -> Draft | None:
     rows = np.concatenate((casts[told], sums[told]))
     note = message("finding.accumulated.place")
     expected = _FUSED_PART * table.duration[rows]
-    saved = facts.per_unit(float(table.duration[rows].sum() - expected.sum()))
-    return cheaper_kernels(
-        facts, rows, expected, "accumulated.{}", lambda row: note, advise("fused_accumulation"), "medium", None,
-        needless=saved,
-    )  # fmt: skip
+    advice = advise("fused_accumulation")
+    return cheaper_kernels(facts, rows, expected, "accumulated.{}", lambda row: note, advice, "medium")
 
 
 _TAKES = re.compile(r"gather|(?:strided)?slice|index", re.IGNORECASE)
@@ -158,11 +155,9 @@ def _taken_late(facts: Facts) -> Draft | None:
     found = [row for row in sorted(keep) if made[table.outputs.code[row]] not in read]
     rows, note = np.array(found, np.int64), message("finding.unread.place")
     expected = np.array([keep[row] for row in found]) * table.duration[rows]
-    words: dict[str, object] = {"needless": facts.per_unit(float(table.duration[rows].sum() - expected.sum()))}
     takers = np.array(sorted({taker[row] for row in found}), np.int64)
-    words |= {"all": max((made[table.outputs.code[row]][0] for row in found), default=0)}
-    advice = advise("take_first")
-    return cheaper_kernels(facts, rows, expected, "unread.{}", lambda row: note, advice, "high", takers, **words)
+    every, advice = max((made[table.outputs.code[row]][0] for row in found), default=0), advise("take_first")
+    return cheaper_kernels(facts, rows, expected, "unread.{}", lambda row: note, advice, "high", takers, all=every)
 
 
 def _taken_early(facts: Facts) -> Draft | None:
@@ -192,7 +187,6 @@ def _taken_early(facts: Facts) -> Draft | None:
     linear = np.array(sides)[table.shapes.code] & (forward | back)
     rows, note = np.flatnonzero(linear), message("finding.padded.place")
     words: dict[str, object] = {"all": every, "real": round(part * every), "part": part}
-    words |= {"needless": facts.per_unit((1 - part) * float(table.duration[rows].sum()))}
     expected, advice = (part * table.duration[rows]).astype(np.float64), advise("unpad")
     draft = cheaper_kernels(facts, rows, expected, "padded.{}", lambda row: note, advice, "low", None, **words)
     return draft and replace(draft, severity="low", choice=True, weight=float(table.duration[rows].sum()))
